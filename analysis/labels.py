@@ -1,0 +1,160 @@
+"""Labels: each row's case, arm and block, rebuilt from the sealed plan and the per-run logs, and asserted.
+
+Three witnesses must agree on every run: the sealed orders (with the journal's replacements), the run's own record in
+its own folder, and the benchmark name in its raw output. The aggregate, metrics.csv, is then compared row by row.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from dataclasses import dataclass, field
+
+from analysis.samples import run_samples
+from runner.errors import DataError
+from runner.plan import Plan
+from runner.store import Labels, Ledger, Store, labels_from
+
+Row = tuple[str, str, str, int, int, int, int, str, float]
+
+
+@dataclass
+class LabelReport:
+    """What was compared, and everything that does not hold, each by name."""
+
+    planned_runs: int = 0
+    recorded_runs: int = 0
+    rows: int = 0
+    rows_expected: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def hold(self) -> bool:
+        """Whether every label holds."""
+        return not self.problems
+
+    def sentence(self) -> str:
+        """The outcome in one sentence."""
+        if self.hold:
+            return (
+                f"All {self.rows} rows of metrics.csv carry the case, arm and block of the sealed plan; each of the "
+                f"{self.planned_runs} planned runs has exactly one record."
+            )
+        return f"{len(self.problems)} labels do not hold: {self.problems[0]}"
+
+
+def check_labels(store: Store, plan: Plan, ledger: Ledger | None = None) -> LabelReport:
+    """Compare the witnesses. Problems are collected, not raised, so that all of them are named."""
+    ledger = ledger or store.ledger()
+    report = LabelReport()
+    entries = ledger.labels()
+    report.planned_runs = len(entries)
+    expected = _expected_rows(store, plan, ledger, report)
+    _foreign_folders(store, ledger, report)
+    _compare_rows(store, expected, report)
+    return report
+
+
+def assert_labels(store: Store, plan: Plan, ledger: Ledger | None = None) -> LabelReport:
+    """The report when every label holds. Raises DataError naming each one that does not."""
+    report = check_labels(store, plan, ledger)
+    if not report.hold:
+        raise DataError(
+            str(store.folder),
+            f"{len(report.problems)} labels do not hold",
+            found="\n    ".join(report.problems[:20]),
+            remedy="the raw logs are the evidence; restore the file that is named from the published campaign",
+        )
+    return report
+
+
+def _expected_rows(store: Store, plan: Plan, ledger: Ledger, report: LabelReport) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
+    for labels in ledger.labels():
+        if labels not in ledger.ends:
+            # A run that a rule kept from being executed (void block, stopped phase) has a reason; another one is missing.
+            if ledger.state(labels) == "planned" and ledger.closed:
+                report.problems.append(f"missing: no record of {labels}")
+            continue
+        try:
+            record = store.read_run(labels)
+            found = labels_from(record.get("labels"), store.relative(store.run_folder(labels) / "run.json"))
+            if found != labels:
+                report.problems.append(
+                    f"foreign: {store.relative(store.run_folder(labels))} holds the record of {found}"
+                )
+                continue
+            report.recorded_runs += 1
+            if ledger.ends[labels].outcome == "ok":
+                rows.update(
+                    _row(sample_labels, repeat, metric, value)
+                    for sample_labels, repeat, metric, value in (
+                        (labels, s.repeat, s.metric, s.value) for s in run_samples(store, plan, labels, ledger)
+                    )
+                )
+        except DataError as error:
+            report.problems.append(str(error))
+    report.rows_expected = rows.total()
+    return rows
+
+
+def _row(labels: Labels, repeat: int, metric: str, value: float) -> Row:
+    return labels.phase, labels.case, labels.arm, labels.block, labels.position, labels.sequence, repeat, metric, value
+
+
+def _foreign_folders(store: Store, ledger: Ledger, report: LabelReport) -> None:
+    known = {store.run_folder(labels) for labels in ledger.started} | {
+        store.partial_folder(labels) for labels in ledger.started
+    }
+    report.problems += [
+        f"foreign: {store.relative(folder)} is no run of this plan"
+        for folder in store.run_folders()
+        if folder not in known
+    ]
+
+
+def _compare_rows(store: Store, expected: Counter[Row], report: LabelReport) -> None:
+    name = store.metrics_path.name
+    if not store.metrics_path.is_file():
+        if expected:
+            report.problems.append(f"missing: {name}")
+        return
+    remaining = expected.copy()
+    lines: dict[int, Row] = {}
+    with store.metrics_path.open(newline="", encoding="utf-8", errors="replace") as file:
+        reader = csv.DictReader(file)
+        for entry in reader:
+            report.rows += 1
+            row = _read_row(entry)
+            if row is None:
+                report.problems.append(f"{name}:{reader.line_num}: not a row of the aggregate: {list(entry.values())}")
+            elif remaining[row] > 0:
+                remaining[row] -= 1
+            else:
+                lines[reader.line_num] = row
+    for line, row in lines.items():
+        kind = "duplicate" if expected[row] else "foreign"
+        report.problems.append(f"{kind}: {name}:{line}: {_show(row)}")
+    report.problems += [f"missing: {name} has no row for {_show(row)}" for row, count in remaining.items() if count > 0]
+
+
+def _read_row(entry: dict[str, str]) -> Row | None:
+    try:
+        return (
+            entry["phase"],
+            entry["case"],
+            entry["arm"],
+            int(entry["block"]),
+            int(entry["position"]),
+            int(entry["sequence"]),
+            int(entry["repeat"]),
+            entry["metric"],
+            float(entry["value"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _show(row: Row) -> str:
+    phase, case, arm, block, _, sequence, repeat, metric, value = row
+    return f"phase {phase}, case {case}, block {block}, arm {arm}, sequence {sequence}, repeat {repeat}: {value!r} {metric}"

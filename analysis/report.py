@@ -1,0 +1,171 @@
+"""One phase of one campaign, read, asserted and estimated: what the command line and the pages are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from analysis import claims, estimands, sentences
+from analysis.covariates import extra_warnings, failed_checks
+from analysis.labels import LabelReport, assert_labels
+from analysis.model import Absolute, ClaimResult, Estimate
+from analysis.samples import PhaseData, read_phase
+from analysis.times import Times, where_time_goes
+from runner import seal
+from runner.errors import DataError
+from runner.plan import Phase, Plan
+from runner.store import Labels, Ledger, Store
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+def find_campaign(campaign: str | Path) -> Store:
+    """The store of a campaign's folder, given as it is or relative to the project. Raises PlanError when there is none."""
+    path = Path(campaign)
+    return Store.open(path if path.is_dir() or path.is_absolute() else PROJECT / path)
+
+
+@dataclass(frozen=True)
+class PhaseReport:
+    """A phase with everything that was computed for it."""
+
+    store: Store
+    plan: Plan
+    identifier: str
+    seed: int
+    resamples: int
+    ledger: Ledger
+    labels: LabelReport
+    data: PhaseData
+    marks: dict[tuple[str, int], list[str]]  # (case, block) -> checks that did not hold
+    estimates: tuple[Estimate, ...]
+    absolutes: tuple[Absolute, ...]
+    claims: tuple[ClaimResult, ...]
+
+    @property
+    def phase(self) -> Phase:
+        """The phase as planned."""
+        return self.plan.phases[self.identifier]
+
+    @property
+    def primary(self) -> str:
+        """The interval that leads."""
+        return self.plan.statistics.primary
+
+    @property
+    def arms(self) -> list[str]:
+        """Names of the arms, in plan order."""
+        return [arm.name for arm in self.phase.arms]
+
+    @property
+    def cases(self) -> list[str]:
+        """Names of the cases, in plan order."""
+        return [case.name for case in self.phase.cases]
+
+    @property
+    def metrics(self) -> list[str]:
+        """Units of the metrics, in plan order."""
+        return [metric.unit for metric in self.phase.metrics]
+
+    @property
+    def contrasts(self) -> dict[str, str]:
+        """Contrasts, in plan order, with what each one compares."""
+        return {contrast.name: contrast.what for contrast in self.phase.contrasts}
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """Cases by kind, kept in plan order."""
+        groups: dict[str, list[str]] = {}
+        for case in self.phase.cases:
+            groups.setdefault(case.group, []).append(case.name)
+        return groups
+
+    @cached_property
+    def seal(self) -> seal.Seal:
+        """The campaign's seal."""
+        return seal.read(self.store)
+
+    @cached_property
+    def deviations(self) -> list[str]:
+        """What of harness, runner and analysis differs today from what was sealed."""
+        return seal.deviations(self.seal)
+
+    @property
+    def runs(self) -> dict[Labels, dict[str, Any]]:
+        """The records of the phase's runs."""
+        return self.data.runs
+
+    @property
+    def sentences(self) -> tuple[sentences.Sentence, ...]:
+        """Computed sentences that nobody preregistered, in plan order."""
+        return sentences.sentences(
+            self.estimates, primary=self.primary, contrasts=list(self.contrasts), metrics=self.metrics
+        )
+
+    @property
+    def times(self) -> Times:
+        """Where the phase's wall time went."""
+        ends = [event for key, event in self.ledger.ended.items() if key[0] == self.identifier]
+        return where_time_goes(self.runs.values(), ends)
+
+
+def open_report(campaign: str | Path, phase: str, seed: int | None = None, resamples: int | None = None) -> PhaseReport:
+    """Read a phase's raw logs, assert its labels and compute everything.
+
+    Raises DataError where a label does not hold or a raw log is not what the journal recorded.
+    """
+    store = find_campaign(campaign)
+    plan = store.plan()
+    if phase not in plan.phases:
+        raise DataError(str(store.folder), f"no phase {phase!r} in the plan", expected=", ".join(plan.phases))
+    described = plan.phases[phase]
+    ledger = store.ledger()
+    if not ledger.closed:
+        raise DataError(
+            str(store.folder),
+            "this campaign is not closed; its results are not looked at before",
+            remedy=f"python -m runner run {store.folder.name}",
+        )
+    labels = assert_labels(store, plan, ledger)
+    data = read_phase(store, plan, phase, ledger)
+    marks = failed_checks(data.runs, {key: event for key, event in ledger.begun.items() if key[0] == phase})
+    statistics = plan.statistics
+    seed = statistics.seed if seed is None else seed
+    resamples = statistics.resamples if resamples is None else resamples
+    cases = [case.name for case in described.cases]
+    metrics = [metric.unit for metric in described.metrics]
+    replaced = {
+        (block.case, block.replaces): block.number
+        for block in ledger.blocks
+        if block.phase == phase and block.replaces is not None
+    }
+    found = estimands.estimates(
+        data.samples,
+        phase=phase,
+        contrasts=[contrast.name for contrast in described.contrasts],
+        metrics=metrics,
+        cases=cases,
+        planned_blocks=data.blocks,
+        missing=data.missing,
+        replaced=replaced,
+        level=statistics.level,
+        seed=seed,
+        resamples=resamples,
+        holm_family=(described.holm.metrics, described.holm.contrasts),
+        primary=statistics.primary,
+        extra=extra_warnings(described, data.runs, marks, cases),
+    )
+    levels = estimands.absolutes(
+        data.samples,
+        phase=phase,
+        arms=[arm.name for arm in described.arms],
+        metrics=metrics,
+        cases=cases,
+        planned_blocks=data.blocks,
+        missing=data.missing,
+        replaced=replaced,
+    )
+    results = tuple(claims.evaluate(claim, found, primary=statistics.primary) for claim in described.claims)
+    return PhaseReport(store, plan, phase, seed, resamples, ledger, labels, data, marks, found, levels, results)

@@ -1,0 +1,76 @@
+"""Raw logs to samples: every value with its labels, its file and its line, and every run without one with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.model import Sample
+from runner.benchfmt import parse
+from runner.errors import DataError
+from runner.plan import Plan
+from runner.rawlog import content
+from runner.store import Labels, Ledger, Store
+
+
+@dataclass(frozen=True)
+class PhaseData:
+    """All that the raw logs of one phase hold."""
+
+    samples: tuple[Sample, ...]
+    missing: dict[tuple[str, int, str], str]  # (case, block, arm) -> why this run has no samples
+    blocks: dict[str, tuple[int, ...]]  # case -> block numbers, planned and appended
+    runs: dict[Labels, dict[str, Any]]  # every recorded run's run.json
+
+
+def read_phase(store: Store, plan: Plan, phase: str, ledger: Ledger | None = None) -> PhaseData:
+    """Read one phase from its raw logs.
+
+    Raises DataError where a file is not what the journal recorded, or where a run that is recorded as good does not
+    hold what the plan says: nothing is skipped, and no failure becomes a number.
+    """
+    ledger = ledger or store.ledger()
+    samples: list[Sample] = []
+    missing: dict[tuple[str, int, str], str] = {}
+    runs: dict[Labels, dict[str, Any]] = {}
+    blocks: dict[str, list[int]] = {}
+    for labels in ledger.labels():
+        if labels.phase != phase:
+            continue
+        numbers = blocks.setdefault(labels.case, [])
+        if labels.block not in numbers:
+            numbers.append(labels.block)
+        if labels in ledger.ends:
+            runs[labels] = store.read_run(labels)
+        reason = ledger.reason(labels)
+        if reason:
+            missing[labels.case, labels.block, labels.arm] = reason
+        else:
+            samples += run_samples(store, plan, labels, ledger)
+    return PhaseData(tuple(samples), missing, {case: tuple(numbers) for case, numbers in blocks.items()}, runs)
+
+
+def run_samples(store: Store, plan: Plan, labels: Labels, ledger: Ledger) -> list[Sample]:
+    """The samples of one good run."""
+    found = content(parse(store.read_stdout(labels, ledger)), plan.phases[labels.phase], labels.case)
+    where = store.relative(store.run_folder(labels) / "stdout.txt")
+    if found.problem:
+        raise DataError(
+            where, "recorded as a good run, and its raw log is not", found=found.problem, expected=str(labels)
+        )
+    return [
+        Sample(
+            labels.phase,
+            labels.case,
+            labels.arm,
+            labels.block,
+            labels.position,
+            labels.sequence,
+            value.repeat,
+            value.metric,
+            value.value,
+            where,
+            value.line,
+        )
+        for value in found.values
+    ]

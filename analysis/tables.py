@@ -1,0 +1,303 @@
+"""The tables of a page, as HTML inside a box that scrolls by itself.
+
+Everything that comes from a plan, a log or a label is escaped: text never becomes markup. What worries a
+reader about a number stands in a footnote below its table, once, with a mark at every row it belongs to.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from analysis.formats import DASH, absolute_texts, interval_text, range_text, ratio_places, ratio_text
+from analysis.model import Absolute, ClaimResult, Estimate
+
+LONG = 40  # characters; a longer text gets a wide column and may be broken anywhere
+
+STATUS_WORDS = {
+    "supported": "supported",
+    "contradicted": "contradicted",
+    "unresolved": "unresolved",
+    "nominal-only": "nominal only",
+    "not-evaluable": "not evaluable",
+}
+
+
+class Markup(str):
+    """HTML of our own making. The last value of a cell: the page then shows it as it is."""
+
+    def _repr_html_(self) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return text_only(self)
+
+
+def text_only(markup: str) -> str:
+    """What a table says, one line a row, for readers without HTML."""
+    rows = re.sub(r"</t[dh]>", "\t", re.sub(r"</tr>|</p>|</li>", "\n", markup))
+    lines = html.unescape(re.sub(r"<[^>]*>", "", rows)).splitlines()
+    return "\n".join(line.strip() for line in lines if line.strip())
+
+
+def escaped(text: object) -> str:
+    """Text as text: markup characters escaped, control characters shown as replacement characters."""
+    clean = "".join(c if c.isprintable() or c in "\n\t\u202f\u2009\u00a0" else "\ufffd" for c in str(text))
+    return html.escape(clean, quote=True)
+
+
+def breakable(name: str) -> str:
+    """An escaped name that may be broken after a slash and before a capital, so that its column can be narrow."""
+    parts = re.split(r"(?<=[/_.-])(?=\S)|(?<=[a-z0-9])(?=[A-Z])", name)
+    return "<wbr>".join(map(escaped, parts))
+
+
+@dataclass
+class Notes:
+    """Footnotes of one table: equal texts share a mark; marks are a, b, ... z, aa, ab, ..."""
+
+    prefix: str
+    _marks: dict[str, str] = field(default_factory=dict)
+
+    def mark(self, text: str) -> str:
+        """The superscript link to a text's footnote."""
+        if text not in self._marks:
+            self._marks[text] = _letters(len(self._marks))
+        letter = self._marks[text]
+        return f'<sup><a href="#{self.prefix}-{letter}">{letter}</a></sup>'
+
+    def marks(self, texts: Iterable[str]) -> str:
+        return "<sup>,</sup>".join(self.mark(text) for text in dict.fromkeys(texts))
+
+    def html(self) -> str:
+        items = [
+            f'<li id="{self.prefix}-{letter}"><span class="bb-mark">{letter}</span>{escaped(text)}</li>'
+            for text, letter in self._marks.items()
+        ]
+        return f'<ul class="bb-notes">{"".join(items)}</ul>' if items else ""
+
+
+def _letters(number: int) -> str:
+    text = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        text = chr(ord("a") + rest) + text
+    return text
+
+
+def slug(*parts: str) -> str:
+    """An identifier for use in an address: letters, digits and hyphens of the parts."""
+    return re.sub(r"[^a-z0-9]+", "-", " ".join(parts).lower()).strip("-") or "table"
+
+
+# ---- the frame ----------------------------------------------------------------------------------------
+
+
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
+
+
+def _cell(content: str, kind: str = "", tag: str = "td", **attributes: object) -> str:
+    extra = "".join(f' {name}="{escaped(value)}"' for name, value in attributes.items())
+    return f"<{tag}{_class(kind)}{extra}>{content}</{tag}>"
+
+
+def _frame(
+    caption: str, head: Sequence[tuple[str, str]], rows: Iterable[str], after: str = "", kind: str = ""
+) -> Markup:
+    """The caption, the box that scrolls below it, the header (text, class) and finished rows."""
+    cells = "".join(_cell(escaped(text), style, "th", scope="col") for text, style in head)
+    top = f'<p class="bb-caption">{escaped(caption)}</p>' if caption else ""
+    header = f"<thead><tr>{cells}</tr></thead>" if head else ""
+    body = "\n".join(rows)
+    label = escaped(caption or "table")
+    return Markup(
+        f'<div class="bb-table">{top}<div class="bb-scroll" role="region" tabindex="0" aria-label="{label}">\n'
+        f"<table{_class(kind)}>{header}\n<tbody>\n{body}\n</tbody></table></div>{after}</div>"
+    )
+
+
+def plain(
+    head: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "", *, numbers: Iterable[int] = ()
+) -> Markup:
+    """A table of texts; the first cell of a row names it. Columns whose places are in ``numbers`` align right."""
+    right = set(numbers)
+
+    def line(row: Sequence[object]) -> str:
+        cells = [
+            _cell(_text(value), "bb-number" if place in right else _length(value), *(("th",) if place == 0 else ()))
+            for place, value in enumerate(row)
+        ]
+        return f"<tr>{''.join(cells)}</tr>"
+
+    return _frame(caption, [(text, "bb-number" if i in right else "") for i, text in enumerate(head)], map(line, rows))
+
+
+def _length(value: object) -> str:
+    """The class of cells whose text may be broken anywhere."""
+    parts = value if isinstance(value, list | tuple) else [value]
+    return "bb-long" if any(len(text_only(str(part))) > LONG for part in parts) else ""
+
+
+def key_values(rows: Mapping[str, object] | Iterable[tuple[str, object]], caption: str = "") -> Markup:
+    """Two columns: a name and what it is. A sequence of values is written one a line."""
+    pairs = rows.items() if isinstance(rows, Mapping) else rows
+    lines = [
+        f"<tr>{_cell(escaped(name), '', 'th', scope='row')}{_cell(_text(value), 'bb-long')}</tr>"
+        for name, value in pairs
+    ]
+    return _frame(caption, [], lines, kind="bb-keys")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Markup):
+        return str(value)
+    if value is None or value == "" or value != value:  # the last: not a number
+        return DASH
+    if isinstance(value, list | tuple):
+        return "<br>".join(_text(part) for part in value) or DASH
+    return escaped(value).replace("\n", "<br>")
+
+
+def code(text: str) -> Markup:
+    """Text in a fixed-width font, escaped, for a cell of another table."""
+    return Markup(f"<code>{escaped(text)}</code>")
+
+
+# ---- results ------------------------------------------------------------------------------------------
+
+
+def results(
+    estimates: Sequence[Estimate],
+    contrast: str,
+    *,
+    primary: str,
+    cases: Sequence[str],
+    metrics: Sequence[str],
+    caption: str = "",
+) -> Markup:
+    """One contrast's results: a row per case and metric, in plan order.
+
+    Columns: case, metric, ratio [primary interval], other interval, leave-one-out range, blocks, notes. A
+    planned case and metric without an estimate has a row of dashes that says so.
+    """
+    other = "percentile" if primary == "t" else "t"
+    found = {(e.case, e.metric): e for e in estimates if e.contrast == contrast}
+    notes = Notes("n-" + slug(contrast, *sorted({e.phase for e in estimates})))
+    rows: list[str] = []
+    for case in cases:
+        name = _cell(breakable(case), "", "th", scope="rowgroup", rowspan=len(metrics))
+        for place, metric in enumerate(metrics):
+            cells = _result_cells(found.get((case, metric)), metric, primary, other, notes)
+            rows.append(f"<tr>{name if place == 0 else ''}{cells}</tr>")
+    head = [
+        ("case", ""),
+        ("metric", ""),
+        (f"ratio [{primary} interval, primary]", "bb-number"),
+        (f"{other} interval", "bb-number"),
+        ("leave one out", "bb-number"),
+        ("blocks", "bb-number"),
+        ("notes", ""),
+    ]
+    return _frame(caption or f"Ratio {contrast}", head, rows, notes.html())
+
+
+def _result_cells(estimate: Estimate | None, metric: str, primary: str, other: str, notes: Notes) -> str:
+    if estimate is None:
+        mark = notes.mark("No estimate was computed for this case and metric.")
+        return _cell(escaped(metric)) + _cell(DASH + mark, "bb-number") * 4 + _cell(mark)
+    why = notes.marks(reasons(estimate))
+    places = ratio_places(estimate.point, estimate.interval(primary))
+    texts = (
+        (ratio_text(estimate.point, estimate.interval(primary)), "bb-number bb-primary"),
+        (interval_text(estimate.interval(other)), "bb-number bb-other"),
+        (range_text(estimate.leave_one_out, places), "bb-number"),
+    )
+    first = next((place for place, (text, _) in enumerate(texts) if DASH in text), None)
+    cells = [_cell(text + (why if place == first else ""), kind) for place, (text, kind) in enumerate(texts)]
+    return "".join([_cell(escaped(metric)), *cells, _cell(blocks_text(estimate), "bb-number"), _cell(why)])
+
+
+def blocks_text(estimate: Estimate) -> str:
+    """``6``, or ``4 of 6`` when blocks are missing that no other block replaces."""
+    lost = {gone.block for gone in estimate.missing if gone.replaced_by is None} - set(estimate.blocks)
+    used = len(estimate.blocks)
+    return f"{used} of {used + len(lost)}" if lost else str(used)
+
+
+def reasons(estimate: Estimate) -> list[str]:
+    """The texts of an estimate's footnotes: its warnings, and whatever they leave unsaid about gaps."""
+    texts = [warning.text for warning in estimate.warnings]
+    for gone in estimate.missing:
+        if not any(gone.reason in text for text in texts):
+            after = "" if gone.replaced_by is None else f"; block {gone.replaced_by} replaces it"
+            texts.append(f"Block {gone.block} is missing: arm {gone.arm}, {gone.reason}{after}.")
+    gaps = [
+        name
+        for name, value in (
+            ("point", estimate.point),
+            ("t interval", estimate.t),
+            ("percentile interval", estimate.percentile),
+            ("leave-one-out range", range_text(estimate.leave_one_out, 3).replace(DASH, "") or None),
+        )
+        if value is None
+    ]
+    if gaps and not texts:
+        texts.append(f"Not computed: {', '.join(gaps)}. The analysis gave no reason.")
+    return texts
+
+
+# ---- absolute values and claims -----------------------------------------------------------------------
+
+
+def absolutes(
+    values: Sequence[Absolute], *, cases: Sequence[str], metrics: Sequence[str], arms: Sequence[str]
+) -> Markup:
+    """Absolute values per arm, one row per case and metric, all arms of a row in one unit."""
+    found = {(a.case, a.metric, a.arm): a for a in values}
+    notes = Notes("n-absolute")
+    rows: list[str] = []
+    for case in cases:
+        name = _cell(breakable(case), "", "th", scope="rowgroup", rowspan=len(metrics))
+        for place, metric in enumerate(metrics):
+            row = [found.get((case, metric, arm)) for arm in arms]
+            texts, unit = absolute_texts([a.value if a else None for a in row], metric)
+            cells = [
+                _cell(_absolute(t, a, arm, notes), "bb-number") for t, a, arm in zip(texts, row, arms, strict=True)
+            ]
+            rows.append(f"<tr>{name if place == 0 else ''}{_cell(escaped(unit))}{''.join(cells)}</tr>")
+    head = [("case", ""), ("unit", ""), *((arm, "bb-number") for arm in arms)]
+    return _frame("Median over blocks of the runs' medians", head, rows, notes.html())
+
+
+def _absolute(text: str, value: Absolute | None, arm: str, notes: Notes) -> str:
+    if text != DASH:
+        return text
+    blocks = value.blocks if value else 0
+    return DASH + notes.mark(f"{arm}: no value, {blocks} blocks with a finished run.")
+
+
+def claims(found: Sequence[ClaimResult], caption: str = "Preregistered claims") -> Markup:
+    """Every declared claim with its status as words and the reason, in plan order."""
+    if not found:
+        return Markup("<p>The plan declares no claim.</p>")
+    rows = [
+        "<tr>"
+        + _cell(escaped(claim.id), "", "th", scope="row")
+        + _cell(escaped(claim.text), "bb-long")
+        + _cell(status(claim.status))
+        + _cell(escaped(claim.reason), "bb-long")
+        + "</tr>"
+        for claim in found
+    ]
+    return _frame(caption, [("claim", ""), ("text", ""), ("status", ""), ("why", "")], rows)
+
+
+def status(name: str) -> Markup:
+    """A claim's status as words; an unknown one is an error, not a guess."""
+    if name not in STATUS_WORDS:
+        raise ValueError(f"unknown claim status {name!r}; known: {', '.join(STATUS_WORDS)}")
+    return Markup(f'<span class="bb-status bb-status-{name}">{STATUS_WORDS[name]}</span>')

@@ -1,0 +1,78 @@
+"""Sphinx extension: renders stale phase pages from raw logs before any page is read.
+
+Everything on a phase page is computed by ``python -m analysis render``. When that fails, so does the
+build, with the last lines of what it said; and every Sphinx warning is an error.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.errors import ExtensionError
+from sphinx_external_toc.api import Document, FileItem, GlobItem, TocTree
+
+RENDER = (sys.executable, "-m", "analysis", "render")
+PAGES = "phases/*/*"  # the glob entry of _toc.yml
+LAST_LINES = 20
+
+
+def render(command: tuple[str, ...], root: Path) -> None:
+    """Run the rendering command in ``root``; its stderr is passed on as it is written."""
+    said: list[str] = []
+    with subprocess.Popen(
+        command, cwd=root, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, errors="replace"
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+            said.append(line.rstrip("\n"))
+    if process.returncode != 0:
+        raise ExtensionError(
+            f"rendering the phase pages failed: python {' '.join(command[1:])} "
+            f"ended with exit status {process.returncode}\n" + "\n".join(said[-LAST_LINES:])
+        )
+
+
+def before_pages_are_read(app: Sphinx, config: Config) -> None:
+    """Make warnings errors and render, before the table of contents looks for pages."""
+    app.warningiserror = True
+    render(RENDER, Path(app.srcdir).resolve().parent)
+
+
+def nest_phases(app: Sphinx, config: Config) -> None:
+    """Put each campaign's phases below its overview, instead of one flat list of all pages.
+
+    Campaigns of the reader's own machine come last; one that is not closed yet has no phases to show.
+    """
+    site_map, source = config.external_site_map, Path(app.srcdir)
+    folders = sorted(
+        (page.parent for page in source.glob("phases/*/index.md")),
+        key=lambda folder: (folder.name.startswith("local-"), folder.name),
+    )
+    names = {folder.relative_to(source).as_posix(): any(folder.glob("phase_*")) for folder in folders}
+    for part in site_map.root.subtrees:
+        if PAGES in part.globs() and names:
+            part.items = [FileItem(f"{name}/index") for name in names]
+    for name, shown in names.items():
+        below = [TocTree(items=[GlobItem(f"{name}/phase_*")], titlesonly=True)] if shown else []
+        site_map[f"{name}/index"] = Document(f"{name}/index", subtrees=below)
+
+
+def without_thebe(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
+    """Drop the scripts of live code cells, which would come from another host."""
+    scripts = context.get("script_files", [])
+    context["script_files"] = [script for script in scripts if "thebe" not in str(script).lower()]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    # sphinx_external_toc reads _toc.yml at priority 900 of the same event.
+    app.connect("config-inited", before_pages_are_read, priority=1)
+    app.connect("config-inited", nest_phases, priority=950)
+    app.connect("html-page-context", without_thebe, priority=950)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

