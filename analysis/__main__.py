@@ -5,9 +5,6 @@ Exit status: 0 done; 1 what was checked does not hold; 2 wrong use.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -16,9 +13,9 @@ from typing import Any
 
 import click
 
-from analysis import estimands, formats
+from analysis import exports
 from analysis.labels import check_labels
-from analysis.report import PhaseReport, find_campaign, open_report
+from analysis.report import find_campaign, open_report
 from analysis.tables import STATUS_WORDS
 from runner.errors import BenchbookError
 
@@ -56,75 +53,7 @@ def main() -> None:
 def estimates(campaign: Path, phase: str, seed: int | None, resamples: int | None, form: str) -> None:
     """Every estimate of a phase, recomputed from its raw logs."""
     report = open_report(campaign, phase, seed, resamples)
-    click.echo({"json": _as_json, "csv": _as_csv, "md": _as_markdown}[form](report), nl=False)
-
-
-def _as_json(report: PhaseReport) -> str:
-    document = estimands.as_json(
-        report.estimates,
-        report.absolutes,
-        campaign=report.plan.campaign.id,
-        phase=report.identifier,
-        seed=report.seed,
-        resamples=report.resamples,
-        primary=report.primary,
-    )
-    return json.dumps(document, indent=1, allow_nan=False) + "\n"
-
-
-def _as_csv(report: PhaseReport) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        (
-            "contrast",
-            "case",
-            "metric",
-            "point",
-            "t_low",
-            "t_high",
-            "percentile_low",
-            "percentile_high",
-            "holm_p",
-            "blocks",
-            "warnings",
-        )
-    )
-    for e in report.estimates:
-        writer.writerow(
-            (
-                e.contrast,
-                e.case,
-                e.metric,
-                e.point,
-                *(e.t or ("", "")),
-                *(e.percentile or ("", "")),
-                e.holm_p,
-                len(e.blocks),
-                "; ".join(warning.kind for warning in e.warnings),
-            )
-        )
-    return out.getvalue()
-
-
-def _as_markdown(report: PhaseReport) -> str:
-    other = "percentile" if report.primary == "t" else "t"
-    lines = [
-        f"| contrast | case | metric | ratio [{report.primary}] | {other} | blocks | warnings |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for e in report.estimates:
-        cells = (
-            e.contrast,
-            e.case,
-            e.metric,
-            formats.ratio_text(e.point, e.interval(report.primary)),
-            formats.interval_text(e.interval(other)),
-            str(len(e.blocks)),
-            ", ".join(w.kind for w in e.warnings),
-        )
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    click.echo(exports.FORMATS[form](report), nl=False)
 
 
 @main.command()

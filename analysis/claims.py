@@ -147,9 +147,7 @@ def evaluate(claim: Claim, estimates: Iterable[Estimate], *, primary: str) -> Cl
         raise ValueError(f"claim {claim.id}: no interval is called {kind!r}")
     names = case_names(claim.cases, tuple(pool))
     named = [pool[name] for name in names if name in pool]
-    others = (
-        [e for name, e in pool.items() if name not in names] if rule.kind in ("largest", "smallest") else []
-    )
+    others = [e for name, e in pool.items() if name not in names] if rule.kind in ("largest", "smallest") else []
     status, reason = _status(claim, Asked(rule, kind, names, tuple(named), tuple(others)))
     return ClaimResult(claim.id, claim.text, status, reason, tuple(named + others))
 
@@ -205,9 +203,7 @@ def _status(claim: Claim, asked: Asked) -> tuple[str, str]:
     """The rules of the module's docstring, in their order."""
     rule, kind, named = asked.rule, asked.kind, asked.named
     others = [e for e in asked.others if not _flaw(e, asked)]
-    judged = [
-        Judged(e, tuple(judge(rule, e, others, k) for k in asked.kinds)) for e in named if not _flaw(e, asked)
-    ]
+    judged = [Judged(e, tuple(judge(rule, e, others, k) for k in asked.kinds)) for e in named if not _flaw(e, asked)]
     against = [case for case in judged if case.outcome == "opposite"]
     if against:
         return "contradicted", _contradiction(rule, kind, against, len(named))
@@ -324,9 +320,7 @@ def _too(rule: Rule, kind: str) -> str:
 def _numbers(rule: Rule, kind: str, estimate: Estimate, other: Estimate | None = None) -> str:
     """The numbers of an estimate, with enough decimals to tell them from the rule's limits."""
     limits = (other.interval(kind) or ()) if other else (rule.low, rule.high)
-    return ratio_words(
-        estimate.point, None if rule.kind == "point_within" else estimate.interval(kind), limits
-    )
+    return ratio_words(estimate.point, None if rule.kind == "point_within" else estimate.interval(kind), limits)
 
 
 def _first(rule: Rule, kind: str, cases: Sequence[Judged], total: int) -> str:
@@ -389,6 +383,4 @@ def _open(rule: Rule, kind: str, cases: Sequence[Judged], total: int) -> str:
     if verdict.outcome == "opposite":
         lies = _words(_OPPOSITE, rule, kind, verdict.other)
         return f"{first}: the percentile interval lies {lies}, t does not; not resolved by this data."
-    return (
-        f"{first}: the {kind} interval {_words(_OPEN, rule, kind, verdict.other)}; not resolved by this data."
-    )
+    return f"{first}: the {kind} interval {_words(_OPEN, rule, kind, verdict.other)}; not resolved by this data."

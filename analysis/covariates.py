@@ -1,12 +1,9 @@
-"""What varied without being planned: covariates that differ between the arms of a block, and checks that did not hold.
-
-Both become warnings of the estimates that rest on the blocks concerned. Pure functions over runs' records.
-"""
+"""What varied without being planned: covariates declared constant that differ between the arms of a block. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from analysis.model import EstimateWarning
@@ -15,38 +12,16 @@ from runner.store import Labels
 
 Record = Mapping[str, Any]
 Key = tuple[str, str, str]  # case, metric, contrast
+Differences = dict[tuple[str, int], dict[str, dict[str, str]]]  # (case, block) -> covariate -> arm -> value
 
 
-def failed_checks(
-    runs: Mapping[Labels, Record], begun: Mapping[tuple[str, str, int], Record]
-) -> dict[tuple[str, int], list[str]]:
-    """For each (case, block): every check that did not hold, before the block or during one of its runs."""
-    marks: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for (_, case, block), event in begun.items():
-        if event["marked"]:
-            marks[case, block].append(
-                f"busy host before it (load {event['idle_load']:.2f}, "
-                f"calibration {event['calibration_ratio']:.2f} of baseline)"
-            )
-    for labels, record in runs.items():
-        for check in record.get("checks", ()):
-            if check["holds"] is False:
-                name = check["check"].replace("_", " ")
-                marks[labels.case, labels.block].append(
-                    f"{name} {check['value']:g} over {check['limit']:g} ({labels.arm})"
-                )
-    return dict(marks)
-
-
-def unplanned_differences(
-    phase: Phase, runs: Mapping[Labels, Record]
-) -> dict[tuple[str, int], dict[str, dict[str, str]]]:
-    """For each (case, block): covariates declared constant that differ between its runs, with the value of each arm."""
+def unplanned_differences(phase: Phase, runs: Mapping[Labels, Record]) -> Differences:
+    """For each (case, block): covariates declared constant that differ between its good runs, with each arm's value."""
     blocks: dict[tuple[str, int], dict[str, Record]] = defaultdict(dict)
     for labels, record in runs.items():
         if record["outcome"] == "ok":
             blocks[labels.case, labels.block][labels.arm] = record
-    found: dict[tuple[str, int], dict[str, dict[str, str]]] = {}
+    found: Differences = {}
     for key, arms in blocks.items():
         for covariate in phase.covariates:
             values = {arm: str(record["covariates"].get(covariate.name)) for arm, record in arms.items()}
@@ -55,54 +30,26 @@ def unplanned_differences(
     return found
 
 
-def extra_warnings(
-    phase: Phase, runs: Mapping[Labels, Record], marks: Mapping[tuple[str, int], Sequence[str]], cases: Sequence[str]
-) -> dict[Key, list[EstimateWarning]]:
-    """Warnings about covariates and checks for every estimate of the phase that they concern."""
-    differences = unplanned_differences(phase, runs)
+def covariate_warnings(phase: Phase, differences: Differences) -> dict[Key, list[EstimateWarning]]:
+    """The warning of every estimate between whose two arms such a covariate differs: covariate, blocks, values."""
     warnings: dict[Key, list[EstimateWarning]] = {}
-    for case in cases:
+    for case in phase.cases:
         for contrast in phase.contrasts:
-            arms = (contrast.numerator, contrast.denominator)
-            found = _covariate_warnings(case, arms, differences) + _check_warnings(case, arms, marks)
-            for metric in phase.metrics:
-                if found:
-                    warnings[case, metric.unit, contrast.name] = found
+            found = _warnings(case.name, contrast.numerator, contrast.denominator, differences)
+            if found:
+                for metric in phase.metrics:
+                    warnings[case.name, metric.unit, contrast.name] = found
     return warnings
 
 
-def _covariate_warnings(
-    case: str, arms: tuple[str, str], differences: Mapping[tuple[str, int], Mapping[str, Mapping[str, str]]]
-) -> list[EstimateWarning]:
-    blocks: dict[str, list[str]] = defaultdict(list)
-    for (name, block), covariates in differences.items():
+def _warnings(case: str, numerator: str, denominator: str, differences: Differences) -> list[EstimateWarning]:
+    places: dict[str, list[str]] = defaultdict(list)
+    for (name, block), covariates in sorted(differences.items()):
         for covariate, values in covariates.items():
-            if name == case and values.get(arms[0]) != values.get(arms[1]):
-                blocks[covariate].append(
-                    f"block {block} ({arms[0]} {values.get(arms[0])}, {arms[1]} {values.get(arms[1])})"
-                )
+            pair = values.get(numerator), values.get(denominator)
+            if name == case and None not in pair and pair[0] != pair[1]:
+                places[covariate].append(f"block {block} ({numerator} {pair[0]}, {denominator} {pair[1]})")
     return [
-        EstimateWarning(
-            "covariate", f"Covariate {covariate}, declared constant, differs between the arms in {', '.join(places)}."
-        )
-        for covariate, places in blocks.items()
+        EstimateWarning("covariate", f"Covariate {covariate}, declared constant, differs in {', '.join(told)}.")
+        for covariate, told in places.items()
     ]
-
-
-def _check_warnings(
-    case: str, arms: tuple[str, str], marks: Mapping[tuple[str, int], Sequence[str]]
-) -> list[EstimateWarning]:
-    told = []
-    for (name, block), texts in sorted(marks.items()):
-        concerned = [
-            text
-            for text in texts
-            if not text.endswith(")") or text.startswith("busy") or text.rpartition("(")[2][:-1] in arms
-        ]
-        if name == case and concerned:
-            told.append(f"block {block}: {', '.join(concerned)}")
-    return (
-        [EstimateWarning("checks", f"Checks did not hold in {'; '.join(told)}. The load may be the arm's own.")]
-        if told
-        else []
-    )

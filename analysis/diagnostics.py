@@ -83,13 +83,9 @@ def warnings_for(
     return tuple(warning for warning in found if warning is not None)
 
 
-def add_warnings(
-    estimates: Iterable[Estimate], extra: Mapping[Key, Sequence[EstimateWarning]]
-) -> tuple[Estimate, ...]:
+def add_warnings(estimates: Iterable[Estimate], extra: Mapping[Key, Sequence[EstimateWarning]]) -> tuple[Estimate, ...]:
     """The estimates with the warnings that others computed, by (case, metric, contrast), after their own."""
-    return tuple(
-        replace(e, warnings=(*e.warnings, *extra.get((e.case, e.metric, e.contrast), ()))) for e in estimates
-    )
+    return tuple(replace(e, warnings=(*e.warnings, *extra.get((e.case, e.metric, e.contrast), ()))) for e in estimates)
 
 
 def failed_runs(estimate: Estimate) -> EstimateWarning | None:
@@ -218,8 +214,7 @@ def sampling_decides(estimate: Estimate) -> EstimateWarning | None:
     exact = ratio_words(estimate.point, estimate.percentile_exact)
     return EstimateWarning(
         "sampling-decides",
-        f"Whether the percentile interval excludes 1 depends on the seed: sampled {sampled}, "
-        f"enumerated {exact}.",
+        f"Whether the percentile interval excludes 1 depends on the seed: sampled {sampled}, enumerated {exact}.",
     )
 
 
@@ -227,9 +222,7 @@ def drift(estimate: Estimate, evidence: Evidence, level: float, half: float | No
     """The log ratio has a trend over block number, or levels drift while the arms' places are unbalanced."""
     if len(evidence.blocks) < 3 or half is None:
         return None
-    text = " ".join(
-        part for part in (_trend(evidence, level), _position_bias(estimate, evidence, half)) if part
-    )
+    text = " ".join(part for part in (_trend(evidence, level), _position_bias(estimate, evidence, half)) if part)
     return EstimateWarning("drift", text) if text else None
 
 
@@ -267,9 +260,7 @@ def _position_bias(estimate: Estimate, evidence: Evidence, half: float) -> str:
     """
     apart = float(evidence.sequences[0].mean() - evidence.sequences[1].mean())
     texts = []
-    for arm, levels, sequence in zip(
-        estimate.contrast.split("/"), evidence.levels, evidence.sequences, strict=True
-    ):
+    for arm, levels, sequence in zip(estimate.contrast.split("/"), evidence.levels, evidence.sequences, strict=True):
         slope = slope_and_t(sequence, np.log(levels))[0]
         if abs(slope * apart) > DRIFT_SHARE * half:
             texts.append(f"{arm} drifts by {_percent(slope)} a run, {_percent(slope * apart)} in the ratio")

@@ -52,9 +52,7 @@ def count_vectors(blocks: int) -> tuple[Ints, Ints]:
     """All count vectors, shape (N, B), and their weights, shape (N,); N = C(2B-1, B), weights sum to B^B."""
     bars = np.array(list(itertools.combinations(range(2 * blocks - 1), blocks - 1)), dtype=np.int64)
     bars = bars.reshape(-1, blocks - 1)
-    edges = np.concatenate(
-        [np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), 2 * blocks - 1)], axis=1
-    )
+    edges = np.concatenate([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), 2 * blocks - 1)], axis=1)
     counts = np.diff(edges, axis=1) - 1
     factorials = np.array([math.factorial(n) for n in range(blocks + 1)], dtype=np.int64)
     return counts, math.factorial(blocks) // factorials[counts].prod(axis=1)

@@ -148,9 +148,7 @@ def estimates(
     design = Design(planned_blocks, missing, replaced or {})
     keys = [(case, metric, contrast) for contrast in contrasts for case in cases for metric in metrics]
     gathered = [_gather(Estimate(phase, *key), values, design) for key in keys]
-    found = _with_percentiles(
-        [_with_points(e, evidence, level) for e, evidence in gathered], seed, resamples, level
-    )
+    found = _with_percentiles([_with_points(e, evidence, level) for e, evidence in gathered], seed, resamples, level)
     warned = []
     for estimate, (_, evidence) in zip(found, gathered, strict=True):
         without = _Without(_floats(estimate.ratios), primary, level, seed, resamples)
@@ -160,9 +158,7 @@ def estimates(
     return add_warnings(with_holm(warned, *holm_family), extra or {})
 
 
-def _gather(
-    estimate: Estimate, values: Mapping[Level, RunValue], design: Design
-) -> tuple[Estimate, Evidence]:
+def _gather(estimate: Estimate, values: Mapping[Level, RunValue], design: Design) -> tuple[Estimate, Evidence]:
     """Blocks, ratios and missing runs of one estimate, with its evidence."""
     arms = (estimate.numerator, estimate.denominator)
     blocks: list[int] = []
@@ -188,9 +184,7 @@ def _gather(
         sequences=(_floats(run.sequence for run in runs[0]), _floats(run.sequence for run in runs[1])),
         spreads=tuple(run.spread for run in (*runs[0], *runs[1]) if run.spread is not None),
     )
-    return replace(
-        estimate, blocks=tuple(blocks), ratios=tuple(ratios.tolist()), missing=tuple(missing)
-    ), evidence
+    return replace(estimate, blocks=tuple(blocks), ratios=tuple(ratios.tolist()), missing=tuple(missing)), evidence
 
 
 def _floats(values: Iterable[float]) -> Floats:
@@ -229,9 +223,7 @@ def _without_log(
     return found
 
 
-def _unplanned(
-    estimate: Estimate, values: Mapping[Level, RunValue], design: Design
-) -> tuple[EstimateWarning, ...]:
+def _unplanned(estimate: Estimate, values: Mapping[Level, RunValue], design: Design) -> tuple[EstimateWarning, ...]:
     """Blocks in the samples that no plan knows are named, not used."""
     planned = design.planned.get(estimate.case, ())
     arms = (estimate.numerator, estimate.denominator)
@@ -240,11 +232,7 @@ def _unplanned(
     if not foreign:
         return ()
     named = ", ".join(map(str, foreign))
-    return (
-        EstimateWarning(
-            "unplanned-runs", f"Runs of unplanned blocks are in the record and not used: {named}."
-        ),
-    )
+    return (EstimateWarning("unplanned-runs", f"Runs of unplanned blocks are in the record and not used: {named}."),)
 
 
 def _with_points(estimate: Estimate, evidence: Evidence, level: float) -> Estimate:
@@ -303,9 +291,7 @@ class _Without:
         return intervals.percentile_sampled(np.log(rest), self.seed, self.resamples, self.level)
 
 
-def with_holm(
-    found: Sequence[Estimate], metrics: Sequence[str], contrasts: Sequence[str]
-) -> tuple[Estimate, ...]:
+def with_holm(found: Sequence[Estimate], metrics: Sequence[str], contrasts: Sequence[str]) -> tuple[Estimate, ...]:
     """``holm_p`` over the family of these metrics and contrasts; a member without a p-value says so."""
     family = [i for i, e in enumerate(found) if e.metric in metrics and e.contrast in contrasts]
     adjusted = intervals.holm([found[i].p for i in family])
@@ -389,8 +375,7 @@ def _estimate_json(estimate: Estimate) -> dict[str, Any]:
         "holm_p": _number(estimate.holm_p),
         "blocks": list(estimate.blocks),
         "missing": [
-            {"block": m.block, "arm": m.arm, "reason": m.reason, "replaced_by": m.replaced_by}
-            for m in estimate.missing
+            {"block": m.block, "arm": m.arm, "reason": m.reason, "replaced_by": m.replaced_by} for m in estimate.missing
         ],
         "warnings": [{"kind": w.kind, "text": w.text} for w in estimate.warnings],
     }

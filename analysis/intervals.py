@@ -67,9 +67,7 @@ def ratios_of(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Floats:
     """
     x, y = np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
     if x.shape != y.shape:
-        raise ValueError(
-            f"numerator and denominator must have the same blocks: shapes {x.shape} and {y.shape}"
-        )
+        raise ValueError(f"numerator and denominator must have the same blocks: shapes {x.shape} and {y.shape}")
     usable = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         ratios = np.divide(x, y, out=np.full(x.shape, np.nan), where=usable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from analysis.checks import marked_blocks
 from analysis.intervals import coverage_words
 from analysis.report import PhaseReport
 from analysis.sentences import listed
@@ -32,14 +33,18 @@ def missing_runs(report: PhaseReport) -> list[str]:
     total = sum(reasons.values())
     planned = sum(labels.phase == report.identifier for labels in report.ledger.labels())
     told = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common())
-    return [
-        f"{total} of {planned} runs have no result: {told}. Estimates use complete blocks only."
-    ]
+    return [f"{total} of {planned} runs have no result: {told}. Estimates use complete blocks only."]
 
 
 def deviations(report: PhaseReport) -> list[str]:
     """What differs today from what was sealed."""
-    return [f"Deviation since the seal: {text}." for text in report.deviations]
+    return [
+        f"Deviation since the seal: {text}; `python -m runner verify` lists the files."
+        for text in (
+            f"{len(files)} file{'s' * (len(files) > 1)} of the {what} differ from what was sealed"
+            for what, files in report.deviations.items()
+        )
+    ]
 
 
 def host(report: PhaseReport) -> str:
@@ -94,18 +99,12 @@ def checks(report: PhaseReport) -> str:
     """Blocks with a check that did not hold."""
     if not report.marks:
         return "Every check held before every block and during every run."
-    kinds = Counter(
-        text.split(" (")[0].rsplit(" over ", 1)[0].rsplit(" ", 1)[0]
-        if " over " in text
-        else "busy host before the block"
-        for texts in report.marks.values()
-        for text in texts
-    )
-    told = listed(f"{kind} ({count} times)" for kind, count in kinds.most_common())
-    total = len({(case, block) for case, numbers in report.data.blocks.items() for block in numbers})
+    counts = Counter(mark.check for mark in report.marks)
+    told = listed(f"{check} ({count} time{'s' * (count > 1)})" for check, count in counts.most_common())
+    total = sum(len(numbers) for numbers in report.data.blocks.values())
     return (
-        f"{len(report.marks)} of {total} blocks carry a check that did not hold: {told}. They are marked, not dropped, "
-        "since load can be the arm's own doing."
+        f"{len(marked_blocks(report.marks))} of {total} blocks carry a check that did not hold: {told}. They are marked, "
+        "not dropped, since load can be the arm's own doing."
     )
 
 

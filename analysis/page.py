@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from analysis import figures, tables
+from analysis.checks import marked_blocks
 from analysis.drawing import Picture
 from analysis.intervals import index_digest
 from analysis.limits import computed_limits
@@ -105,7 +106,7 @@ def absolutes(report: PhaseReport) -> Markup:
 def blocks(report: PhaseReport, contrast: str) -> Picture:
     """The primary metric's ratio of each block in run order, for one contrast."""
     marked: dict[str, list[int]] = {}
-    for case, block in report.marks:
+    for case, block in sorted(marked_blocks(report.marks)):
         marked.setdefault(case, []).append(block)
     return figures.blocks_in_order(
         report.estimates,
@@ -218,7 +219,7 @@ def environment(report: PhaseReport) -> Markup:
         ("engine package", report.seal.content["engine"].get("package")),
         ("settings", [f"{key} = {value}" for key, value in report.plan.engine.settings.items()]),
     ]
-    return tables.key_values(rows, "Environment")
+    return tables.key_values(rows)
 
 
 def _network(report: PhaseReport) -> str:
@@ -279,4 +280,4 @@ def reproduce(report: PhaseReport) -> Markup:
         ("seal, SHA-256", tables.code(report.seal.digest)),
         ("sealed", report.seal.content["sealed"]),
     ]
-    return tables.key_values(rows, "Reproduce")
+    return tables.key_values(rows)

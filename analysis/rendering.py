@@ -19,7 +19,7 @@ from typing import Any
 import nbformat
 import papermill
 
-from analysis import overview
+from analysis import exports, overview, page
 from analysis.report import PROJECT, PhaseReport, open_report
 from runner import seal
 from runner.errors import DataError
@@ -82,8 +82,8 @@ def render_campaign(store: Store, say: Say, *, phase: str | None = None, seed: i
             render_phase(store, plan, name, folder / page_name(name), say, seed)
     _write_if_changed(folder / "index.md", overview.campaign_page(store, plan, _reports(store, plan) if closed else {}))
     expected = {page_name(name) for name in plan.phases} if closed else set()
-    for stray in folder.glob("phase_*.ipynb"):
-        if stray.name not in expected:
+    for stray in folder.glob("phase_*"):
+        if not any(stray.name.startswith(Path(name).stem) for name in expected):
             stray.unlink()
 
 
@@ -136,6 +136,7 @@ def render_phase(store: Store, plan: Plan, phase: str, target: Path, say: Say, s
         notebook = nbformat.read(output, as_version=4)
     check_executed(notebook, source.name)
     notebook.cells[0].source = f"# Phase {phase}: {overview.markdown(plan.phases[phase].title)}"
+    notebook.cells.append(nbformat.v4.new_markdown_cell(downloads(store, phase, target, seed)))
     notebook.metadata["benchbook"] = {"key": key}
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:
@@ -144,6 +145,19 @@ def render_phase(store: Store, plan: Plan, phase: str, target: Path, say: Say, s
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell.metadata.tags.append("remove-input")
     target.write_text(nbformat.writes(notebook), encoding="utf-8")
+
+
+def downloads(store: Store, phase: str, target: Path, seed: int | None) -> str:
+    """Write what a page offers for download beside it; returns the line of links, in MyST."""
+    report = open_report(store.folder, phase, seed)
+    stem = target.stem
+    files = {f"{stem}-estimates.{form}": exports.FORMATS[form](report) for form in ("json", "csv")}
+    files[f"{stem}-metrics.csv"] = store.metrics_path.read_text(encoding="utf-8") if store.metrics_path.exists() else ""
+    for name, text in files.items():
+        (target.parent / name).write_text(text, encoding="utf-8")
+    figures = page.forest(report).save(target.parent, f"{stem}-forest")
+    names = [*files, *(path.name for path in figures), target.name]
+    return "Download: " + ", ".join(f"{{download}}`{name} <{name}>`" for name in names) + "."
 
 
 def _campaign_parameter(store: Store) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis import claims, estimands, sentences
-from analysis.covariates import extra_warnings, failed_checks
+from analysis.checks import Mark, check_warnings, marks_of
+from analysis.covariates import covariate_warnings, unplanned_differences
 from analysis.labels import LabelReport, assert_labels
 from analysis.model import Absolute, ClaimResult, Estimate
 from analysis.samples import PhaseData, read_phase
@@ -39,7 +40,7 @@ class PhaseReport:
     ledger: Ledger
     labels: LabelReport
     data: PhaseData
-    marks: dict[tuple[str, int], list[str]]  # (case, block) -> checks that did not hold
+    marks: tuple[Mark, ...]  # checks that did not hold
     estimates: tuple[Estimate, ...]
     absolutes: tuple[Absolute, ...]
     claims: tuple[ClaimResult, ...]
@@ -88,9 +89,9 @@ class PhaseReport:
         return seal.read(self.store)
 
     @cached_property
-    def deviations(self) -> list[str]:
-        """What of harness, runner and analysis differs today from what was sealed."""
-        return seal.deviations(self.seal)
+    def deviations(self) -> dict[str, list[str]]:
+        """Files of harness, runner and analysis that differ today from what was sealed."""
+        return seal.deviations(self.seal, self.plan)
 
     @property
     def runs(self) -> dict[Labels, dict[str, Any]]:
@@ -130,7 +131,11 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
         )
     labels = assert_labels(store, plan, ledger)
     data = read_phase(store, plan, phase, ledger)
-    marks = failed_checks(data.runs, {key: event for key, event in ledger.begun.items() if key[0] == phase})
+    begun = {key: event for key, event in ledger.begun.items() if key[0] == phase}
+    marks = marks_of(data.runs, begun, plan.rules.checks)
+    extra = covariate_warnings(described, unplanned_differences(described, data.runs))
+    for estimate, warnings in check_warnings(described, marks).items():
+        extra[estimate] = extra.get(estimate, []) + warnings
     statistics = plan.statistics
     seed = statistics.seed if seed is None else seed
     resamples = statistics.resamples if resamples is None else resamples
@@ -155,7 +160,7 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
         resamples=resamples,
         holm_family=(described.holm.metrics, described.holm.contrasts),
         primary=statistics.primary,
-        extra=extra_warnings(described, data.runs, marks, cases),
+        extra=extra,
     )
     levels = estimands.absolutes(
         data.samples,

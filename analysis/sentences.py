@@ -78,8 +78,17 @@ def gaps(estimate: Estimate) -> tuple[Missing, ...]:
 
 
 def gap_words(items: Sequence[Missing]) -> str:
-    """``final in block 3 (exit status 3)``, and the others."""
-    return listed(f"{item.arm} in block {item.block} ({item.reason})" for item in items)
+    """``final in block 3 (exit status 3)``, and the others; blocks of one arm with one reason stand together."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for item in items:
+        groups.setdefault((item.arm, item.reason), []).append(item.block)
+    return listed(f"{arm} in {block_words(blocks)} ({reason})" for (arm, reason), blocks in groups.items())
+
+
+def block_words(blocks: Iterable[int]) -> str:
+    """``block 3``, or ``blocks 1, 2 and 4``."""
+    numbers = sorted(set(blocks))
+    return f"block{'s' * (len(numbers) > 1)} {listed(map(str, numbers))}"
 
 
 def sentences(
@@ -142,9 +151,7 @@ def _group_sentence(group: Sequence[Estimate], primary: str) -> str:
     whole = [e for e in group if not gaps(e) and e.point is not None]
     left_out = [_why_left_out(e) for e in group if e not in whole]
     if not whole:
-        return (
-            f"{group[0].contrast}, {metric_word(group[0].metric)}: nothing to report on {listed(left_out)}."
-        )
+        return f"{group[0].contrast}, {metric_word(group[0].metric)}: nothing to report on {listed(left_out)}."
     if len(whole) == 1:
         amount = ratio_words(whole[0].point, whole[0].interval(primary))
         parts = [f"{takes(whole[0], amount)} on {whole[0].case}: {_STANDINGS[standing(whole[0], primary)]}"]

@@ -69,7 +69,10 @@ class Notes:
         return f'<sup><a href="#{self.prefix}-{letter}">{letter}</a></sup>'
 
     def marks(self, texts: Iterable[str]) -> str:
-        return "<sup>,</sup>".join(self.mark(text) for text in dict.fromkeys(texts))
+        """The links to several footnotes, in the order of their marks."""
+        links = {text: self.mark(text) for text in texts}
+        places = list(self._marks)
+        return "<sup>,</sup>".join(links[text] for text in sorted(links, key=places.index))
 
     def html(self) -> str:
         items = [

@@ -160,8 +160,8 @@ def verify(campaign: Path, as_json: bool) -> int:
         return 1 if report.problems else 0
     for text in report.problems:
         click.echo(f"problem: {text}")
-    for text in report.deviations:
-        click.echo(f"deviation: {text}")
+    for what, names in report.deviations.items():
+        click.echo(f"deviation: {what} differs today from what was sealed: {', '.join(names)}")
     for text in report.notes:
         click.echo(f"note: {text}")
     click.echo(

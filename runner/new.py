@@ -21,7 +21,7 @@ def shorten(text: str, campaign: str, source: str, *, root: bool, cpus: dict[str
     document: Any = tomlkit.parse(text)
     short = document.pop("short")
     document["campaign"]["id"] = campaign
-    document["campaign"]["title"] += " (short)"
+    document["campaign"]["title"] += f" (short, {campaign})"
     document["campaign"]["short"] = source
     document["host"]["cpus"].update(cpus)
     if document["network"]["kind"] == "veth" and not root:

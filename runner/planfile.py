@@ -93,8 +93,6 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-
-
 def _cross_checks(plan: Plan) -> list[Problem]:
     """What types cannot say: names that must exist, must be unique, must not collide as folders."""
     problems: list[Problem] = []

@@ -194,25 +194,28 @@ def file_differences(seal: Seal, found: dict[str, str]) -> list[str]:
     return problems
 
 
-def deviations(sealed: Seal) -> list[str]:
-    """What of harness, runner and analysis differs today from what was sealed."""
+def deviations(sealed: Seal, plan: Plan) -> dict[str, list[str]]:
+    """Which files of harness, runner and analysis differ today from what was sealed; nothing for what does not."""
     files = sealed.content["files"]
-    now = source_digests("runner")
-    then = {name.removeprefix("as-run/"): digest for name, digest in files.items() if name.startswith("as-run/")}
-    found = [("runner", then, now), ("analysis", sealed.content["analysis"], analysis_digests())]
-    texts = []
-    for what, before, after in found:
-        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-        if changed:
-            texts.append(f"{what} differs today from what was sealed: {', '.join(changed)}")
-    return texts + _harness_deviation(sealed)
+    runner = {name.removeprefix("as-run/"): digest for name, digest in files.items() if name.startswith("as-run/")}
+    found = {
+        "harness": _harness_deviation(sealed, plan),
+        "runner": _changed(runner, source_digests("runner")),
+        "analysis": _changed(sealed.content["analysis"], analysis_digests()),
+    }
+    return {what: names for what, names in found.items() if names}
 
 
-def _harness_deviation(sealed: Seal) -> list[str]:
-    changed = []
-    for name, digest in sealed.content["files"].items():
-        if name.startswith("harness/"):
-            source = PROJECT / "workloads" / name.removeprefix("harness/")
-            if source.is_file() and file_sha256(source) != digest:
-                changed.append(source.relative_to(PROJECT).as_posix())
-    return [f"harness differs today from what was sealed: {', '.join(changed)}"] if changed else []
+def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+def _harness_deviation(sealed: Seal, plan: Plan) -> list[str]:
+    """Compared with the folder of the product that the harness came from; one from elsewhere cannot be compared."""
+    folder = plan.harness.source
+    then = {
+        f"{folder}/{name.removeprefix('harness/')}": digest
+        for name, digest in sealed.content["files"].items()
+        if name.startswith("harness/")
+    }
+    return [name for name in sorted(then) if (PROJECT / name).is_file() and file_sha256(PROJECT / name) != then[name]]

@@ -31,7 +31,7 @@ class Report:
     state: str = "draft"
     seal_digest: str = ""
     files: int = 0
-    deviations: list[str] = field(default_factory=list)  # what differs today from what was sealed
+    deviations: dict[str, list[str]] = field(default_factory=dict)  # what differs today from what was sealed
 
 
 def verify(store: Store) -> Report:
@@ -55,7 +55,7 @@ def verify(store: Store) -> Report:
         report.state = "closed" if state.closed else "running" if state.started else "sealed"
         if state.closed:
             _closed(store, plan, state, list(reading.events), report)
-        report.deviations = seal.deviations(sealed)
+        report.deviations = seal.deviations(sealed, plan)
         report.notes += _host_paths(store, state)
     except BenchbookError as error:
         report.problems.append(str(error))

@@ -392,7 +392,7 @@ class Bench:
 # ---- measuring
 
 
-def time_writes(operation: Operation, operations: int) -> int:
+def time_operations(operation: Operation, operations: int) -> int:
     """Nanoseconds that operations 0 to operations-1 took."""
     start = time.perf_counter_ns()
     for n in range(operations):
@@ -424,7 +424,7 @@ def measure_repeat(bench: Bench, operation: Operation) -> tuple[int, int]:
     bench.clear()
     gc.collect()
     if bench.writes:
-        operations, elapsed = bench.size, time_writes(operation, bench.size)
+        operations, elapsed = bench.size, time_operations(operation, bench.size)
         bench.corrupt()
     else:
         keep = max(1, KEPT_RECORDS // bench.records)
@@ -444,7 +444,7 @@ def count_allocations(operation: Operation, operations: int, folder: str) -> tup
     gc.disable()  # a collection would fall into one of the two passes and not into the other
     try:
         with memray.Tracker(path, trace_python_allocators=True):
-            time_writes(operation, operations)
+            time_operations(operation, operations)
     finally:
         gc.enable()
     size = number = 0
@@ -464,7 +464,7 @@ def measure_allocations(bench: Bench, operation: Operation) -> tuple[float, floa
     """
     few, many = bench.parameters["allocation_operations"]
     bench.clear()
-    time_writes(operation, many)  # lazy imports and caches must not count
+    time_operations(operation, many)  # lazy imports and caches must not count
     totals = []
     with tempfile.TemporaryDirectory() as folder:
         for operations in (few, many):
@@ -495,7 +495,7 @@ def prepare(bench: Bench) -> float:
     bench.fill()
     operation, operations = bench.operation(engine), min(COUNTED_OPERATIONS, len(bench.rows))
     event.listen(engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
-    time_writes(operation, operations)
+    time_operations(operation, operations)
     engine.dispose()
     return len(statements) / operations
 
@@ -541,7 +541,7 @@ def measure(bench: Bench, repeats: int, compiled: Sequence[str]) -> None:
         time_reads(operation, bench.parameters["warmup_s"], 1)
     else:
         bench.clear()
-        time_writes(operation, bench.parameters["warmup_operations"])
+        time_operations(operation, bench.parameters["warmup_operations"])
     for _ in range(repeats):
         operations, elapsed = measure_repeat(bench, operation)
         print(f"{name} {operations} {elapsed / operations:.1f} ns/op", flush=True)
