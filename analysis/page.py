@@ -9,7 +9,7 @@ from typing import Any
 from analysis import figures, tables
 from analysis.checks import marked_blocks
 from analysis.drawing import Picture
-from analysis.intervals import index_digest
+from analysis.intervals import coverage_words, index_digest
 from analysis.limits import computed_limits
 from analysis.report import PhaseReport, open_report
 from analysis.sentences import listed
@@ -92,6 +92,7 @@ def results(report: PhaseReport) -> Markup:
                 cases=report.cases,
                 metrics=report.metrics,
                 caption=f"Ratio {contrast}: {what}",
+                coverage=coverage_words("percentile", report.phase.blocks),
             )
             for contrast, what in report.contrasts.items()
         )

@@ -181,8 +181,11 @@ def results(
     cases: Sequence[str],
     metrics: Sequence[str],
     caption: str = "",
+    coverage: str = "",
 ) -> Markup:
     """One contrast's results: a row per case and metric, in plan order.
+
+    ``coverage`` says what a percentile interval covers at this number of blocks; it stands in that column's head.
 
     Columns: case, metric, ratio [primary interval], other interval, leave-one-out range, blocks, notes. A
     planned case and metric without an estimate has a row of dashes that says so.
@@ -196,11 +199,12 @@ def results(
         for place, metric in enumerate(metrics):
             cells = _result_cells(found.get((case, metric)), metric, primary, other, notes)
             rows.append(f"<tr>{name if place == 0 else ''}{cells}</tr>")
+    told = {"t": "", "percentile": f" ({coverage})" if coverage else ""}
     head = [
         ("case", ""),
         ("metric", ""),
-        (f"ratio [{primary} interval, primary]", "bb-number"),
-        (f"{other} interval", "bb-number"),
+        (f"ratio [{primary} interval, primary]{told[primary]}", "bb-number"),
+        (f"{other} interval{told[other]}", "bb-number"),
         ("leave one out", "bb-number"),
         ("blocks", "bb-number"),
         ("notes", ""),

@@ -156,7 +156,7 @@ def order_layout(table: str, indexed: bool) -> Layout:
     """A small record that is one row, with or without a secondary index on price."""
     base: Any = declarative_base()
 
-    class Order(base):  # type: ignore[misc]
+    class Order(base):
         __tablename__ = table
         id = Column(BigInteger, primary_key=True, autoincrement=False)
         customer = Column(Text, nullable=False)
@@ -171,13 +171,13 @@ def split_layout(table: str, versioned: bool) -> Layout:
     """A record whose payload lies in chunk rows, with or without the ORM's own version column."""
     base: Any = declarative_base()
 
-    class Chunk(base):  # type: ignore[misc]
+    class Chunk(base):
         __tablename__ = f"{table}_chunks"
         record_id = Column(BigInteger, ForeignKey(f"{table}.id"), primary_key=True, autoincrement=False)
         position = Column(Integer, primary_key=True, autoincrement=False)
         data = Column(LargeBinary, nullable=False)
 
-    class Record(base):  # type: ignore[misc]
+    class Record(base):
         __tablename__ = table
         id = Column(BigInteger, primary_key=True, autoincrement=False)
         size = Column(Integer, nullable=False)

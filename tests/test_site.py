@@ -1,0 +1,143 @@
+"""The real book from real raw logs, in a copy of the project: what it shows, and what stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bundled import CAMPAIGN, ROOT
+
+PARTS = ("analysis", "book", "data", "notebooks", "runner", "workloads", "_config.yml", "_toc.yml")
+
+
+class Copy:
+    """A copy of the project with the bundled campaign alone, without pages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in PARTS:
+            source = ROOT / name
+            if source.is_dir():
+                ignore = shutil.ignore_patterns("local-*", "phases", "_build", "__pycache__")
+                shutil.copytree(source, folder / name, symlinks=True, ignore=ignore)
+            else:
+                shutil.copy(source, folder / name)
+        self.campaign = folder / "data" / CAMPAIGN.name
+        self.html = folder / "book" / "_build" / "html"
+
+    def build(self) -> subprocess.CompletedProcess[str]:
+        """`jupyter-book build book/`, bare."""
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        argv = [str(Path(sys.executable).with_name("jupyter-book")), "build", "book/"]
+        return subprocess.run(argv, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    copy = Copy(tmp_path_factory.mktemp("project"))
+    done = copy.build()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "rendering" in done.stderr
+    yield copy
+
+
+@pytest.fixture
+def page(built: Copy) -> str:
+    return (built.html / "phases" / CAMPAIGN.name / "phase_b.html").read_text()
+
+
+def test_the_page_has_every_section_in_order(page: str) -> None:
+    headings = re.findall(r"<h([123])>(.*?)<a", page)
+    wanted = ["Results", "Absolute values", "Blocks in run order", "Interpretation", "Preregistered claims",
+              "Also seen, not preregistered", "Not explained by this data", "Limits", "Arms, environment, design",
+              "Order of the runs", "Where the time went", "Reproduce"]  # fmt: skip
+    assert [text for _, text in headings[1:]] == wanted
+    assert headings[0] == ("1", "Phase B: Record Layer")
+
+
+def test_every_estimate_stands_in_the_page_as_the_command_line_gives_it(built: Copy, page: str) -> None:
+    argv = [sys.executable, "-m", "analysis", "estimates", str(built.campaign), "--phase", "B", "--format", "md"]
+    table = subprocess.run(argv, cwd=built.folder, capture_output=True, text=True, check=True).stdout
+    rows = [line.split(" | ") for line in table.splitlines()[2:]]
+    assert len(rows) == 72
+    for row in rows:
+        assert row[3].split("—")[0].strip() in page
+
+
+def test_a_second_build_renders_nothing_again(built: Copy) -> None:
+    done = built.build()
+    assert done.returncode == 0
+    assert "rendering" not in done.stderr
+
+
+def test_a_new_analysis_renders_again(built: Copy) -> None:
+    path = built.folder / "analysis" / "limits.py"
+    path.write_text(path.read_text() + "\n# changed\n")
+    done = built.build()
+    assert done.returncode == 0
+    assert "rendering" in done.stderr
+    page = (built.html / "phases" / CAMPAIGN.name / "phase_b.html").read_text()
+    assert "Deviation since the seal" in page
+    assert "of the analysis differ" in page
+
+
+def test_a_cell_that_raises_stops_the_build_and_is_named(built: Copy) -> None:
+    path = built.folder / "notebooks" / "phase_b.ipynb"
+    kept = path.read_text()
+    notebook = json.loads(kept)
+    notebook["cells"][3]["source"] = "page.answer(None)"
+    path.write_text(json.dumps(notebook))
+    done = built.build()
+    path.write_text(kept)
+    assert done.returncode != 0
+    assert "phase_b.ipynb, cell" in done.stderr
+    assert "raised AttributeError" in done.stderr
+
+
+def damage(path: Path) -> str:
+    """Change one byte in the middle of a file; returns what it was."""
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle] ^= 0x01
+    path.write_bytes(data)
+    return path.name
+
+
+@pytest.mark.parametrize("name", ["plan.toml", "metrics.csv", "runs/B/LoadRecord/1-final/stdout.txt", "seal.json"])
+def test_a_changed_byte_stops_the_build_and_the_file_is_named(built: Copy, name: str) -> None:
+    path = built.campaign / name
+    kept = path.read_bytes()
+    damage(path)
+    done = built.build()
+    path.write_bytes(kept)
+    assert done.returncode != 0
+    assert name in done.stderr
+
+
+def test_a_label_that_does_not_hold_stops_the_notebook_and_is_named(built: Copy) -> None:
+    path = built.campaign / "metrics.csv"
+    kept = path.read_text()
+    path.write_text(kept.replace(",LoadRecord,final,", ",SaveRecord,final,", 1))
+    argv = [sys.executable, "-m", "papermill", "notebooks/phase_b.ipynb", "out.ipynb", "--no-progress-bar"]
+    done = subprocess.run(argv, cwd=built.folder, capture_output=True, text=True, check=False)
+    path.write_text(kept)
+    assert done.returncode != 0
+    assert "labels do not hold" in done.stderr
+    assert "case SaveRecord" in done.stderr
+
+
+def test_every_page_of_the_book_is_there(built: Copy) -> None:
+    names = {path.relative_to(built.html).as_posix() for path in built.html.rglob("*.html")}
+    campaign = f"phases/{CAMPAIGN.name}"
+    assert {"index.html", "method.html", "harness.html", "reproduce.html", "publish.html", "limits.html", "glossary.html",
+            f"{campaign}/index.html", f"{campaign}/phase_b.html"} <= names  # fmt: skip
+    index = (built.html / "index.html").read_text()
+    assert f"{campaign}/phase_b.html" in index
