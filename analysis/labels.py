@@ -36,10 +36,12 @@ class LabelReport:
     def sentence(self) -> str:
         """The outcome in one sentence."""
         if self.hold:
-            return (
+            text = (
                 f"All {self.rows} rows of metrics.csv carry the case, arm and block of the sealed plan; each of the "
-                f"{self.planned_runs} planned runs has exactly one record."
+                f"{self.recorded_runs} runs that were executed has exactly one record."
             )
+            never = self.planned_runs - self.recorded_runs
+            return text + (f" {never} more were planned and, by the plan's rules, not executed." if never else "")
         return f"{len(self.problems)} labels do not hold: {self.problems[0]}"
 
 

@@ -108,8 +108,9 @@ class PhaseReport:
     @property
     def times(self) -> Times:
         """Where the phase's wall time went."""
-        ends = [event for key, event in self.ledger.ended.items() if key[0] == self.identifier]
-        return where_time_goes(self.runs.values(), ends)
+        ends = {key: event for key, event in self.ledger.ended.items() if key[0] == self.identifier}
+        runs = [run for labels, run in self.runs.items() if (labels.phase, labels.case, labels.block) in ends]
+        return where_time_goes(runs, ends.values())
 
 
 def open_report(campaign: str | Path, phase: str, seed: int | None = None, resamples: int | None = None) -> PhaseReport:

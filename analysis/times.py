@@ -36,7 +36,7 @@ class Times:
 
 
 def where_time_goes(runs: Iterable[Mapping[str, Any]], blocks: Iterable[Mapping[str, Any]]) -> Times:
-    """Split the wall time of blocks (the journal's block-end events); runs of an interrupted session have no times."""
+    """Split the wall time of whole blocks (the journal's block-end events) by the records of their runs."""
     sums: dict[str, float] = {}
     for record in runs:
         for category, spent in record.get("durations_ns", {}).items():

@@ -25,7 +25,8 @@ from runner.journal import read as read_journal
 from runner.progress import Progress
 from runner.store import Store
 
-CAMPAIGN = click.argument("campaign", type=click.Path(path_type=Path, file_okay=False))
+CAMPAIGN = click.argument("campaign", type=click.Path(path_type=Path, file_okay=False, exists=True))
+NEW_CAMPAIGN = click.argument("campaign", type=click.Path(path_type=Path, file_okay=False))
 
 
 def shows_errors(command: Callable[..., int | None]) -> Callable[..., None]:
@@ -38,6 +39,9 @@ def shows_errors(command: Callable[..., int | None]) -> Callable[..., None]:
         except BenchbookError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(error.exit_code)
+        except OSError as error:  # a full disk, a folder that may not be written to
+            click.echo(f"error: {error.filename or 'a file of the campaign'}: {error.strerror or error}", err=True)
+            sys.exit(1)
         except KeyboardInterrupt:
             click.echo("interrupted; `run` goes on from here by the plan's rules", err=True)
             sys.exit(1)
@@ -59,7 +63,7 @@ def plan(campaign: Path) -> None:
 
 
 @main.command(name="new")
-@CAMPAIGN
+@NEW_CAMPAIGN
 @click.option(
     "--from",
     "source",

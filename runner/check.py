@@ -49,8 +49,7 @@ def commands(store: Store, plan: Plan) -> Iterator[str]:
     net = plan.network.kind == "veth"
     if net:
         yield "# network"
-        unshare = [process.tool("unshare"), "--net", "--mount", "--propagation", "private", "--", process.tool("cat")]
-        yield from (shlex.join(unshare), shlex.join([*unshare[:2], *unshare[5:]]))
+        yield from (shlex.join(network.holder_command(net=True, mounts=mounts)) for mounts in (True, False))
         yield from map(shlex.join, network.setup_commands("{server}", "{client}"))
     mounts = net or (plan.network.kind == "loopback" and host.observe("")["details"]["root"])
     at_server, at_client = network.prefixes("{server}", "{client}", net=net, mounts=mounts)

@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable
 
 from runner import benchfmt, rawlog
-from runner.errors import Refused
+from runner.errors import DataError, Refused
 from runner.files import digest_of, file_sha256, manifest_text, write_whole
-from runner.journal import Journal
+from runner.journal import Event, Journal
 from runner.ledger import Ledger
 from runner.orders import Labels
 from runner.plan import Plan
-from runner.store import Store
+from runner.store import PARTIAL, Store
 
 COLUMNS = ("phase", "case", "arm", "block", "position", "sequence", "repeat", "metric", "value", "iterations")
 
@@ -77,8 +77,12 @@ def close(store: Store, plan: Plan, journal: Journal, state: Ledger) -> None:
 
     Raises Refused while something is outstanding.
     """
-    if state.closed:
+    if state.closed and store.manifest_path.is_file():
         raise Refused(str(store.folder), "this campaign is closed already")
+    sweep(store)
+    if state.closed:
+        _finish(store, state.closed)
+        return
     outstanding = state.outstanding()
     if outstanding:
         block = outstanding[0]
@@ -89,8 +93,27 @@ def close(store: Store, plan: Plan, journal: Journal, state: Ledger) -> None:
             remedy=f"python -m runner run {store.folder.name}",
         )
     write_metrics(store, plan, state)
-    journal.append("close", counts=state.counts(), content_sha256=digest_of(content_digests(store)))
+    _finish(store, journal.append("close", counts=state.counts(), content_sha256=digest_of(content_digests(store))))
+
+
+def _finish(store: Store, event: Event) -> None:
+    """Write the manifest after the journal's close; also when the runner was killed between the two."""
+    found = digest_of(content_digests(store))
+    if found != event["content_sha256"]:
+        raise DataError(
+            str(store.folder),
+            "the files are not those that the journal's close names, and there is no manifest to say which changed",
+            expected=event["content_sha256"],
+            found=found,
+            remedy="restore the campaign from where it was published",
+        )
     write_whole(store.manifest_path, manifest_text(manifest_digests(store)).encode())
+
+
+def sweep(store: Store) -> None:
+    """Remove what a killed runner left of a file that it was about to put in its place."""
+    for leftover in store.folder.glob(f".*{PARTIAL}"):
+        leftover.unlink()
 
 
 def manifest_digests(store: Store) -> dict[str, str]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from runner import close, engines, host, ledger, network, seal, trees
@@ -18,7 +19,7 @@ from runner.ledger import Block, Ledger
 from runner.orders import Labels
 from runner.plan import Plan
 from runner.progress import Progress
-from runner.record import Context, execute_run, record_interrupted, recovered_end
+from runner.record import WRONG_ANSWER, Context, execute_run, record_interrupted, recovered_end
 from runner.store import Store
 
 QUIET_SAMPLE_S = 0.25
@@ -34,7 +35,7 @@ class Quiet:
 
 
 def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
-    """Execute what is outstanding. Returns how many runs have failed in the whole campaign so far.
+    """Execute what is outstanding. Returns how many runs have failed, and blocks stay void, in the campaign so far.
 
     Raises Refused when seal, host, trees or harness are not as sealed, or when the plan says to refuse a busy host.
     """
@@ -46,13 +47,20 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
         assert_same_host(store, plan)
         state = ledger.fold(store.orders(), journal.events)
         if state.closed:
+            if not store.manifest_path.is_file():
+                close.close(store, plan, journal, state)
             progress.say("This campaign is closed; nothing is outstanding.")
-            return state.counts()["failed"]
+            return _without_result(state)
         _session(store, plan, sealed, journal, progress, phase)
         state = ledger.fold(store.orders(), journal.events)
         if not state.outstanding() and not ledger.interrupted_runs(state):
             close.close(store, plan, journal, state)
-    return state.counts()["failed"]
+    return _without_result(state)
+
+
+def _without_result(state: Ledger) -> int:
+    """How many runs failed, and how many blocks were void and may not be replaced any more."""
+    return state.counts()["failed"] + len(state.irreplaceable)
 
 
 def assert_same_host(store: Store, plan: Plan) -> None:
@@ -105,7 +113,7 @@ def _session(
     )
     reason = "done"
     try:
-        _recover(store, plan, journal)
+        _recover(store, plan, journal, progress)
         with ExitStack() as stack:
             ends = stack.enter_context(network.open_ends(plan.network))
             engine = stack.enter_context(engines.open_engine(plan, ends))
@@ -146,12 +154,20 @@ def _baseline(plan: Plan) -> list[int]:
     return times
 
 
-def _recover(store: Store, plan: Plan, journal: Journal) -> None:
-    """Bring the record of an earlier session to an end: interrupted runs, void blocks, their replacements."""
+def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress) -> None:
+    """Bring the record of an earlier session to an end: interrupted runs, void blocks, their replacements.
+
+    Each step looks at what the journal holds, so that a session that was killed in the middle of this is no exception.
+    """
     orders = store.orders()
+    close.sweep(store)
     for labels in ledger.interrupted_runs(ledger.fold(orders, journal.events)):
         end = recovered_end(store, labels) or record_interrupted(store, labels)
         journal.append("run-end", labels=asdict(labels), **asdict(end), recovered=True)
+    state = ledger.fold(orders, journal.events)
+    for labels, end in state.ends.items():
+        if stops_phase(plan, end) and labels.phase not in ledger.fold(orders, journal.events).stopped:
+            _stop_phase(journal, progress, labels, end)
     state = ledger.fold(orders, journal.events)
     for block, reason in ledger.broken_blocks(state):
         journal.append(
@@ -163,20 +179,37 @@ def _recover(store: Store, plan: Plan, journal: Journal) -> None:
             executed=[run.arm for run in block.labels if run in state.ends],
             not_executed=[run.arm for run in block.labels if run not in state.ends],
         )
-        state = ledger.fold(orders, journal.events)
-        new = ledger.replacement(state, block, plan)
-        if new is None:
-            journal.append(
-                "no-replacement",
-                phase=block.phase,
-                case=block.case,
-                block=block.number,
-                reason=f"the plan allows {plan.rules.replacement_blocks} for each case",
-            )
-        else:
-            journal.append("replacement", **ledger.replacement_event(new))
-        state = ledger.fold(orders, journal.events)
+    state = ledger.fold(orders, journal.events)
+    for block in state.blocks:
+        if block.key in state.void and block.phase not in state.stopped:
+            _replace(store, plan, journal, progress, block)
     close.write_metrics(store, plan, state)
+
+
+def _replace(store: Store, plan: Plan, journal: Journal, progress: Progress, block: Block) -> None:
+    """Append the replacement of a void block, or say that the plan allows none; once for each void block."""
+    state = ledger.fold(store.orders(), journal.events)
+    replaced = {(other.phase, other.case, other.replaces) for other in state.blocks}
+    if block.key in replaced or block.key in state.irreplaceable:
+        return
+    new = ledger.replacement(state, block, plan)
+    if new is not None:
+        journal.append("replacement", **ledger.replacement_event(new))
+        return
+    reason = f"the plan allows {plan.rules.replacement_blocks} for each case"
+    journal.append("no-replacement", phase=block.phase, case=block.case, block=block.number, reason=reason)
+    progress.say(f"void and not replaced: phase {block.phase}, case {block.case}, block {block.number}: {reason}")
+
+
+def stops_phase(plan: Plan, end: ledger.End) -> bool:
+    """Whether, by the plan's rule, this end of a run ends its phase."""
+    wrong = end.outcome == "failed" and (end.reason or "").startswith(WRONG_ANSWER)
+    return wrong and plan.rules.wrong_answer == "stop-phase"
+
+
+def _stop_phase(journal: Journal, progress: Progress, labels: Labels, end: ledger.End) -> None:
+    journal.append("phase-stopped", phase=labels.phase, reason=f"{labels}: {end.reason}")
+    progress.say(f"phase {labels.phase} stopped, by the plan's rule: {labels}: {end.reason}")
 
 
 def _walk(context: Context, journal: Journal, progress: Progress, phase: str | None) -> None:
@@ -216,23 +249,27 @@ def _block(context: Context, journal: Journal, progress: Progress, block: Block)
         progress.started(labels)
         end = _execute(context, journal, labels)
         progress.ended(labels, end.outcome, end.reason)
-        if end.reason and end.reason.startswith("wrong answer") and context.plan.rules.wrong_answer == "stop-phase":
-            journal.append("phase-stopped", phase=labels.phase, reason=f"{labels}: {end.reason}")
+        if stops_phase(context.plan, end):
+            _stop_phase(journal, progress, labels, end)
             break
     journal.append("block-end", **key, wall_ns=time.monotonic_ns() - started, waited_ns=waited)
 
 
 def _execute(context: Context, journal: Journal, labels: Labels) -> ledger.End:
     journal.append("run-start", labels=asdict(labels), started=utc_now())
-    end, restart = execute_run(context, labels)
+    end, problem = execute_run(context, labels, partial(_restart, context, journal))
     journal.append("run-end", labels=asdict(labels), **asdict(end))
     if end.outcome == "ok":
         close.append_metrics(context.store, context.plan, labels)
         fsync_folder(context.store.folder)
-    if restart:
-        context.engine.restart()
-        journal.append("engine-restart", reason=restart, health=context.engine.health())
+    if problem:
+        _restart(context, journal, problem)
     return end
+
+
+def _restart(context: Context, journal: Journal, reason: str) -> None:
+    context.engine.restart()
+    journal.append("engine-restart", reason=reason, health=context.engine.health())
 
 
 def wait_until_quiet(context: Context, waiting: Callable[[str], None]) -> Quiet:

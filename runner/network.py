@@ -60,7 +60,7 @@ def prefixes(server: str, client: str, *, net: bool, mounts: bool) -> tuple[tupl
         return (), ()
     at_server = [tool("nsenter")]
     at_server += [f"--net=/proc/{server}/ns/net"] if net else []
-    at_server += [f"--mount=/proc/{server}/ns/mnt"] if mounts else []
+    at_server += [f"--mount=/proc/{server}/ns/mnt", f"--ipc=/proc/{server}/ns/ipc"] if mounts else []
     at_client = [tool("nsenter"), f"--net=/proc/{client}/ns/net"] if net else []
     return (*at_server, "--"), (*at_client, "--") if at_client else ()
 
@@ -104,10 +104,17 @@ def open_ends(network: Network) -> Iterator[Ends]:
             holder.wait(timeout=10)
 
 
+def holder_command(*, net: bool, mounts: bool) -> list[str]:
+    """The process that namespaces live with. A private IPC namespace goes with private mounts: the shared memory of a
+    server that was killed goes with it."""
+    own = ["--net"] * net + ["--ipc", "--mount", "--propagation", "private"] * mounts
+    return [tool("unshare"), *own, "--", tool("cat")]
+
+
 def _holder(*, net: bool, mounts: bool) -> subprocess.Popen[bytes]:
-    argv = [tool("unshare")] + ["--net"] * net + ["--mount", "--propagation", "private"] * mounts + ["--", tool("cat")]
+    argv = holder_command(net=net, mounts=mounts)
     holder = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={"PATH": SYSTEM_PATH})
-    kinds = ["net"] * net + ["mnt"] * mounts
+    kinds = ["net"] * net + ["mnt", "ipc"] * mounts
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         if holder.poll() is not None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from runner.plan import Phase, Plan
 
 Design = tuple[tuple[int, ...], ...]
+LONGEST_SEARCHED = 16  # blocks; longer designs are put together
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,23 @@ def design_bias(design: Design, drift: Callable[[float], float]) -> float:
 
 
 def design(arms: int, blocks: int) -> Design:
-    """The design for this many arms and blocks: from the table, else the best that a fixed search finds."""
+    """The design for this many arms and blocks: from the table, else the best that a fixed search finds.
+
+    Long designs are put together from shorter ones: parts without linear bias have none together either.
+    """
     if (arms, blocks) in TABLES:
         return TABLES[arms, blocks]
-    permutations = tuple(itertools.permutations(range(arms))) if arms <= 6 else _rotations(arms)
-    if len(permutations) ** blocks <= 50_000:
+    permutations = tuple(itertools.permutations(range(arms))) if arms <= 5 else _rotations(arms)
+    if arms <= 5 and len(permutations) ** blocks <= 50_000:
         candidates = itertools.product(permutations, repeat=blocks)
         return min(candidates, key=_badness)
-    return _search(permutations, blocks)
+    parts = [size for count, size in TABLES if count == arms and blocks - size >= 2]
+    if blocks >= LONGEST_SEARCHED:
+        part = max(parts, default=LONGEST_SEARCHED // 2)
+        times = (blocks - LONGEST_SEARCHED) // part + 1
+        return design(arms, part) * times + design(arms, blocks - part * times)
+    joined = [TABLES[arms, size] + design(arms, blocks - size) for size in parts]
+    return min([_search(permutations, blocks), *joined], key=_badness)
 
 
 def _rotations(arms: int) -> tuple[tuple[int, ...], ...]:
@@ -106,8 +116,10 @@ def _search(permutations: tuple[tuple[int, ...], ...], blocks: int) -> Design:
     """Improve one block at a time from a few fixed starts; the same result on every machine."""
     generator = random.Random(blocks)  # noqa: S311 - a search that must find the same everywhere
     best: Design | None = None
-    for _ in range(8):
+    for start in range(8):
         current = [permutations[generator.randrange(len(permutations))] for _ in range(blocks)]
+        if start == 0:
+            current = _level(len(permutations[0]), blocks)
         score = _badness(tuple(current))
         improved = True
         while improved:
@@ -121,6 +133,25 @@ def _search(permutations: tuple[tuple[int, ...], ...], blocks: int) -> Design:
             best = tuple(current)
     assert best is not None
     return best
+
+
+def _level(arms: int, blocks: int) -> list[tuple[int, ...]]:
+    """A start of the search with the same sum of positions for every arm, wherever there is one.
+
+    Each pair of blocks is a ring and its reverse; an odd block more needs a triple, which only an odd number of arms
+    has: with half = (arms - 1) / 2, arm a is at place a, at half - a/2 or 2 half - (a - 1)/2, and at what is
+    missing to 3 half.
+    """
+    rings = _rotations(arms)
+    pairs = [rings[turn % arms + half * arms] for turn in range(blocks // 2) for half in (0, 1)]
+    if blocks % 2 == 0:
+        return pairs
+    half = (arms - 1) // 2
+    second = [half - arm // 2 if arm % 2 == 0 else 2 * half - (arm - 1) // 2 for arm in range(arms)]
+    third = [3 * half - arm - second[arm] for arm in range(arms)]
+    if arms % 2 == 0:
+        return [*pairs, rings[0]]
+    return [*pairs[2:], *(tuple(sorted(range(arms), key=places.__getitem__)) for places in (rings[0], second, third))]
 
 
 def cast(seed: int, phase: str, case: str, arms: Sequence[str]) -> tuple[str, ...]:

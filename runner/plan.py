@@ -8,25 +8,54 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 FORMAT = 1
+LARGEST = 10**12  # of any number among parameters and switches: more is a slip, and would fill memory or disk
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 CaseName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,120}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-CpuList = Annotated[str, StringConstraints(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
-RelativePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")]
 Contrast = Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
 IntervalKind = Literal["t", "percentile"]
-Scalar = bool | int | float | str
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Size = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Scalar = bool | Size | Number | str
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=7 * 86_400)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-def _no_escape(path: str) -> None:
-    if ".." in path.split("/") or path.startswith("/"):
-        raise ValueError(f"path {path!r} leaves its folder")
+def _inside(path: str) -> str:
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError(f"path {path!r} leaves its folder, or is not in its shortest form")
+    return path
+
+
+def _cpus(text: str) -> str:
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not int(first) <= int(last or first) < 8192:
+            raise ValueError(f"{part!r} is no range of CPU numbers")
+    return text
+
+
+CpuList = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"), AfterValidator(_cpus)
+]
+RelativePath = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$"), AfterValidator(_inside)
+]
 
 
 class Part(BaseModel):
@@ -39,7 +68,7 @@ class Campaign(Part):
     id: Name
     title: Text
     question: Text
-    payload_seed: int
+    payload_seed: Seed
     short: str = ""  # for a shortened copy: what it was shortened from
 
 
@@ -47,7 +76,7 @@ class Statistics(Part):
     primary: IntervalKind
     level: Annotated[float, Field(gt=0.5, lt=1)]
     resamples: Annotated[int, Field(ge=100, le=10_000_000)]
-    seed: Annotated[int, Field(ge=0)]
+    seed: Seed
 
 
 class CpuGroups(Part):
@@ -83,17 +112,11 @@ class Harness(Part):
     source: RelativePath
     files: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
 
-    @model_validator(mode="after")
-    def _inside(self) -> Self:
-        for path in (self.source, *self.files):
-            _no_escape(path)
-        return self
-
 
 class Checks(Part):
     """Thresholds. A check that is over its threshold marks the block; it never drops it."""
 
-    calibration_ratio: Positive
+    calibration_ratio: Ratio
     idle_load: Share
     steal_share: Share
     swap_pages: Annotated[int, Field(ge=0)]
@@ -105,8 +128,8 @@ class Rules(Part):
     interruptions: tuple[Literal["runner-killed", "host-down"], ...]
     wrong_answer: Literal["go-on", "stop-phase"]
     wrong_answer_exit: Annotated[int, Field(ge=1, le=125)]
-    run_limit_s: Positive
-    quiet_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    run_limit_s: Seconds
+    quiet_wait_s: Annotated[float, Field(ge=0, le=86_400)]
     busy_block: Literal["mark", "refuse"]
     replacement_blocks: Annotated[int, Field(ge=0, le=100)]
     checks: Checks
@@ -117,14 +140,9 @@ class Tree(Part):
 
     kind: Literal["packages"]
     what: Text
-    python: Annotated[str, StringConstraints(pattern=r"^3\.\d+$")]
+    python: Annotated[str, StringConstraints(pattern=r"^3\.[0-9]{1,2}$")]
     lock: RelativePath
     compiled: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _inside(self) -> Self:
-        _no_escape(self.lock)
-        return self
 
 
 class Arm(Part):
@@ -166,20 +184,56 @@ class Case(Part):
     name: CaseName
     what: Text
     group: str = ""
-    expected_s: Positive  # a guess of one process's length, for the schedule alone
-    parameters: dict[Name, Scalar | tuple[int, ...]] = {}
+    expected_s: Seconds  # a guess of one process's length, for the schedule alone
+    parameters: dict[Name, Scalar | tuple[Size, ...]] = {}
 
 
 class AllBut(Part):
     all_but: Annotated[tuple[CaseName, ...], Field(min_length=1)]
 
 
+def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
+    if not bounds[0] < bounds[1]:
+        raise ValueError(f"bounds must be 0 < low < high, found {list(bounds)}")
+    return bounds
+
+
+Bounds = Annotated[tuple[Ratio, Ratio], AfterValidator(_ordered)]
+
+
 class Within(Part):
-    within: tuple[float, float]
+    within: Bounds
 
 
 class PointWithin(Part):
-    point_within: tuple[float, float]
+    point_within: Bounds
+
+
+def _cases_form(value: object) -> str:
+    """Which form was meant, so that an error is about that form alone."""
+    if isinstance(value, dict | AllBut):
+        return "table"
+    return "list" if isinstance(value, list | tuple) else "word"
+
+
+def _holds_form(value: object) -> str:
+    if isinstance(value, dict | BaseModel):
+        return "point" if "point_within" in dict(value) else "interval"
+    return "word"
+
+
+Cases = Annotated[
+    Annotated[Literal["all"], Tag("word")]
+    | Annotated[AllBut, Tag("table")]
+    | Annotated[tuple[CaseName, ...], Field(min_length=1), Tag("list")],
+    Discriminator(_cases_form),
+]
+Holds = Annotated[
+    Annotated[Literal["below-1", "above-1", "largest", "smallest"], Tag("word")]
+    | Annotated[Within, Tag("interval")]
+    | Annotated[PointWithin, Tag("point")],
+    Discriminator(_holds_form),
+]
 
 
 class Claim(Part):
@@ -187,19 +241,9 @@ class Claim(Part):
     text: Text
     metric: CaseName
     contrast: Contrast
-    cases: Literal["all"] | AllBut | Annotated[tuple[CaseName, ...], Field(min_length=1)]
-    holds: Literal["below-1", "above-1", "largest", "smallest"] | Within | PointWithin
+    cases: Cases
+    holds: Holds
     interval: IntervalKind | None = None
-
-    @model_validator(mode="after")
-    def _bounds(self) -> Self:
-        if isinstance(self.holds, Within | PointWithin):
-            low, high = self.holds.within if isinstance(self.holds, Within) else self.holds.point_within
-            if not 0 < low < high:
-                raise ValueError(f"bounds must be 0 < low < high, found [{low}, {high}]")
-        if self.holds in ("largest", "smallest") and (isinstance(self.cases, str | AllBut) or len(self.cases) != 1):
-            raise ValueError(f'"{self.holds}" is said of one case: cases must list exactly one')
-        return self
 
 
 class Phase(Part):
@@ -209,7 +253,7 @@ class Phase(Part):
     environment: dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
     blocks: Annotated[int, Field(ge=2, le=1000)]
     repeats: Annotated[int, Field(ge=1, le=1000)]
-    order_seed: Annotated[int, Field(ge=0)]
+    order_seed: Seed
     primary_metric: CaseName
     arms: Annotated[tuple[Arm, ...], Field(min_length=2)]
     metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
@@ -225,7 +269,7 @@ class Phase(Part):
 class Short(Part):
     """How `new --from` shortens this plan for a quick campaign on another host."""
 
-    blocks: Annotated[int, Field(ge=2)]
+    blocks: Annotated[int, Field(ge=2, le=1000)]
     cases: dict[Name, Annotated[tuple[CaseName, ...], Field(min_length=1)]]
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterator
+from datetime import date, time
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 
 from runner.errors import PlanError
-from runner.plan import FORMAT, AllBut, Phase, Plan, Short
+from runner.plan import FORMAT, Plan
+from runner.plancheck import Place, Problem, cross_checks
 from runner.toml_lines import line_of
-
-Problem = tuple[tuple[str | int, ...], str]
 
 
 def load(path: Path) -> Plan:
@@ -35,20 +37,17 @@ def load(path: Path) -> Plan:
 
 def parse(text: str, name: str = "plan.toml") -> Plan:
     """Validate the text of a plan; `name` is shown in errors."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise PlanError(name, "not valid TOML", found=str(error), remedy="mend the line that is named") from None
-    problems = _format_problem(document)
+    document = _document(text, name)
+    problems = _format_problem(document) or list(_dates(document, ()))
     plan = None
     if not problems:
         try:
             # Validated from JSON: strict types, while TOML's arrays may still fill tuples.
-            plan = Plan.model_validate_json(json.dumps(document, default=str))
+            plan = Plan.model_validate_json(json.dumps(document))
         except ValidationError as error:
             problems = _merge_unions(error)
         else:
-            problems = list(_cross_checks(plan))
+            problems = cross_checks(plan)
     if problems:
         lines = [
             f"{name}:{line_of(text, path)}: {'.'.join(map(str, path)) or 'plan'}: {message}"
@@ -59,123 +58,107 @@ def parse(text: str, name: str = "plan.toml") -> Plan:
     return plan
 
 
-def _format_problem(document: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+def _document(text: str, name: str) -> dict[str, Any]:
+    try:
+        if text.startswith("\ufeff"):
+            raise tomllib.TOMLDecodeError("a byte order mark before the text (at line 1, column 1)")
+        return tomllib.loads(text)
+    except ValueError as error:  # TOMLDecodeError, and an integer of thousands of digits
+        place = re.search(r"\(at line (\d+)", str(error))
+        where = place[1] if place else text.count("\n") + 1 if "end of document" in str(error) else None
+        raise PlanError(
+            f"{name}:{where}" if where else name,
+            "not valid TOML",
+            found=str(error),
+            remedy="mend the line that is named",
+        ) from None
+    except RecursionError:
+        raise PlanError(name, "not a plan", found="hundreds of arrays or tables inside each other") from None
+
+
+def _format_problem(document: dict[str, Any]) -> list[Problem]:
     found = document.get("format")
-    if found == FORMAT:
+    if found == FORMAT and type(found) is int:
         return []
     return [(("format",), f"expected format = {FORMAT}, found {found!r}; this runner reads format {FORMAT} only")]
 
 
-def _merge_unions(error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
+def _dates(value: Any, path: Place) -> Iterator[Problem]:
+    """TOML has dates and times, plans have none."""
+    if isinstance(value, date | time):
+        yield path, f"expected text in quotes, found the date or time {value}"
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inner:
+        yield from _dates(part, (*path, key))
+
+
+def _merge_unions(error: ValidationError) -> list[Problem]:
     """One message per place: pydantic reports each branch of a union on its own, with the branch in the path."""
-    merged: dict[tuple[str | int, ...], list[str]] = {}
+    merged: dict[Place, list[str]] = {}
+    found: dict[Place, str] = {}
+    inside: set[Place] = set()  # unions of which a branch was taken and is wrong further in
     for item in error.errors(include_url=False):
-        path = tuple(part for part in item["loc"] if not _is_branch(part))
-        found = "" if item["type"] in ("missing", "extra_forbidden") else f", found {_short(item['input'])}"
+        path, unions = _place(item["loc"])
+        inside.update(union for union in unions if union != path)
         message = {"missing": "this key is required", "extra_forbidden": "unknown key"}.get(item["type"], item["msg"])
         texts = merged.setdefault(path, [])
-        if message + found not in texts:
-            texts.append(message + found)
-    return [(path, "; or ".join(texts)) for path, texts in merged.items()]
+        if message not in texts:
+            texts.append(message.removeprefix("Value error, "))
+        if item["type"] not in ("missing", "extra_forbidden", "value_error"):
+            found[path] = f", found {_short(item['input'])}"
+    return [(path, "; or ".join(texts) + found.get(path, "")) for path, texts in merged.items() if path not in inside]
 
 
-def _is_branch(part: str | int) -> bool:
-    return isinstance(part, str) and bool(
-        re.match(
-            r"^(literal\[|tuple\[|constrained|function-|[A-Z][A-Za-z]+$|bool$|int$|float$|str$|lax|nullable)", part
-        )
-        and part not in ("A", "B", "N")
-    )
+def _place(location: tuple[str | int, ...]) -> tuple[Place, list[Place]]:
+    """The key path of pydantic's location, and the paths of the unions that it leads through.
+
+    A location also holds a word for each union's branch and "[key]" for the name of a table. They are told from keys
+    by following the plan's own types, for a key may be called like anything.
+    """
+    path: Place = ()
+    unions: list[Place] = []
+    kind: Any = Plan
+    for part in location:
+        kind, _ = _plain(kind)
+        branches = _branches(kind)
+        if branches:
+            unions.append(path)
+            kind = next((branch for branch in branches if _is_called(branch, str(part))), None)
+        elif get_origin(kind) is dict:
+            path, kind = (*path, part), get_args(kind)[1]
+        elif get_origin(kind) is tuple:
+            members = [member for member in get_args(kind) if member is not ...]
+            path, kind = (*path, part), members[min(int(part), len(members) - 1)]
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
+            known = kind.model_fields.get(str(part))
+            path, kind = (*path, part), known and known.rebuild_annotation()
+    return path, unions
+
+
+def _plain(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type without what is annotated, and without None when one other type remains."""
+    metadata: tuple[Any, ...] = ()
+    while True:
+        if get_origin(kind) is Annotated:
+            kind, *more = get_args(kind)
+            metadata = (*metadata, *more)
+        elif len(others := [branch for branch in _branches(kind) if branch is not type(None)]) == 1:
+            kind = others[0]
+        else:
+            return kind, metadata
+
+
+def _branches(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+
+
+def _is_called(branch: Any, word: str) -> bool:
+    """Whether pydantic's word for a branch means this type: its tag, or that it is a tuple."""
+    plain, metadata = _plain(branch)
+    tags = [entry.tag for entry in metadata if isinstance(entry, Tag)]
+    return word in tags if tags else get_origin(plain) is tuple and word.startswith("tuple[")
 
 
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _cross_checks(plan: Plan) -> list[Problem]:
-    """What types cannot say: names that must exist, must be unique, must not collide as folders."""
-    problems: list[Problem] = []
-    for identifier, phase in plan.phases.items():
-        here: tuple[str | int, ...] = ("phases", identifier)
-        problems += _unique(here + ("arms",), [arm.name for arm in phase.arms])
-        problems += _unique(here + ("cases",), [case.name for case in phase.cases])
-        problems += _unique(here + ("metrics",), [metric.unit for metric in phase.metrics])
-        problems += _unique(here + ("claims",), [claim.id for claim in phase.claims])
-        problems += _unique(here + ("contrasts",), [contrast.name for contrast in phase.contrasts])
-        problems += _references(plan, phase, here)
-    problems += _unique(("phases",), list(plan.phases))
-    claims = [
-        (("phases", key, "claims", i, "id"), claim.id)
-        for key, phase in plan.phases.items()
-        for i, claim in enumerate(phase.claims)
-    ]
-    seen: set[str] = set()
-    for path, claim_id in claims:
-        if claim_id in seen and not any(p[:4] == path[:4] for p, _ in problems):
-            problems.append((path, f"claim id {claim_id!r} is used in another phase too; ids are campaign-wide"))
-        seen.add(claim_id)
-    if plan.short:
-        problems += _short_references(plan, plan.short)
-    if plan.engine.kind == "none" and plan.network.kind != "none":
-        problems.append((("network", "kind"), 'without an engine there is no network: expected "none"'))
-    return problems
-
-
-def _unique(path: tuple[str | int, ...], names: list[str]) -> list[Problem]:
-    seen: dict[str, str] = {}
-    problems: list[Problem] = []
-    for index, name in enumerate(names):
-        other = seen.setdefault(name.casefold(), name)
-        if other != name or names.index(name) != index:
-            same = "is there twice" if other == name else f"differs from {other!r} only in case"
-            problems.append((path + (index,) if path != ("phases",) else path + (name,), f"{name!r} {same}"))
-    return problems
-
-
-def _references(plan: Plan, phase: Phase, here: tuple[str | int, ...]) -> list[Problem]:
-    arms = {arm.name for arm in phase.arms}
-    cases = {case.name for case in phase.cases}
-    metrics = {metric.unit for metric in phase.metrics}
-    contrasts = {contrast.name for contrast in phase.contrasts}
-    problems: list[Problem] = []
-
-    def known(path: tuple[str | int, ...], kind: str, name: str, names: set[str]) -> None:
-        if name not in names:
-            problems.append((here + path, f"unknown {kind} {name!r}; expected one of {', '.join(sorted(names))}"))
-
-    for i, arm in enumerate(phase.arms):
-        known(("arms", i, "tree"), "tree", arm.tree, set(plan.trees))
-    for i, contrast in enumerate(phase.contrasts):
-        known(("contrasts", i, "numerator"), "arm", contrast.numerator, arms)
-        known(("contrasts", i, "denominator"), "arm", contrast.denominator, arms)
-        if contrast.numerator == contrast.denominator:
-            problems.append((here + ("contrasts", i), f"an arm against itself: {contrast.name}"))
-    known(("primary_metric",), "metric", phase.primary_metric, metrics)
-    for name in phase.holm.metrics:
-        known(("holm", "metrics"), "metric", name, metrics)
-    for name in phase.holm.contrasts:
-        known(("holm", "contrasts"), "contrast", name, contrasts)
-    for i, claim in enumerate(phase.claims):
-        known(("claims", i, "metric"), "metric", claim.metric, metrics)
-        known(("claims", i, "contrast"), "contrast", claim.contrast, contrasts)
-        named = claim.cases.all_but if isinstance(claim.cases, AllBut) else claim.cases
-        for name in () if isinstance(named, str) else named:
-            known(("claims", i, "cases"), "case", name, cases)
-    return problems
-
-
-def _short_references(plan: Plan, short: Short) -> list[Problem]:
-    problems: list[Problem] = []
-    for identifier, names in short.cases.items():
-        phase = plan.phases.get(identifier)
-        if phase is None:
-            problems.append((("short", "cases", identifier), f"unknown phase {identifier!r}"))
-            continue
-        cases = {case.name for case in phase.cases}
-        problems += [
-            (("short", "cases", identifier), f"unknown case {name!r} of phase {identifier}")
-            for name in names
-            if name not in cases
-        ]
-    return problems

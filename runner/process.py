@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import shutil
@@ -25,6 +26,7 @@ PACKAGES = {
     "mount": "mount",
     "cat": "coreutils",
 }
+PR_SET_CHILD_SUBREAPER = 36
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -89,7 +91,12 @@ class Ended:
 
 
 def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, stderr: Path, limit_s: float) -> Ended:
-    """Run one process in a session of its own, its output straight into files; end its group at the limit."""
+    """Run one process in a session of its own, its output straight into files; end its group at the limit.
+
+    Whatever it started ends with it, also what left its group: this process adopts its orphans.
+    """
+    already_there = _children()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with stdout.open("xb") as out, stderr.open("xb") as err:
         start = time.perf_counter_ns()
         process = subprocess.Popen(
@@ -105,12 +112,13 @@ def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, s
             _end_group(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+        _end_orphans(already_there)
         for file in (out, err):
             os.fsync(file.fileno())
     signalled = os.WIFSIGNALED(status)
     return Ended(
         None if signalled else os.waitstatus_to_exitcode(status),
-        signal.Signals(os.WTERMSIG(status)).name if signalled else None,
+        _signal_name(os.WTERMSIG(status)) if signalled else None,
         timed_out,
         wall_ns,
         {name.removeprefix("ru_"): getattr(usage, name) for name in dir(usage) if name.startswith("ru_")},
@@ -144,6 +152,29 @@ def _observe(pid: int) -> dict[str, Any]:
         "cpu_last": int(fields[36]) if len(fields) > 36 else None,
         "cpus_allowed": status.get("Cpus_allowed_list", "unknown"),
     }
+
+
+def _signal_name(number: int) -> str:
+    """SIGKILL and the like; a real-time signal has no name of its own."""
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def _children() -> set[int]:
+    own, found = str(os.getpid()), set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+            if file.read().rpartition(")")[2].split()[1] == own:
+                found.add(int(pid))
+    return found
+
+
+def _end_orphans(known: set[int]) -> None:
+    """Kill and reap children that this process did not have before; theirs become its own, until none is left."""
+    while strays := _children() - known:
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
 
 def _end_group(leader: int) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,12 @@ from runner.orders import Labels
 from runner.plan import Arm, Case, Phase, Plan
 from runner.store import RUN_FILES, Store
 
-INHERITED = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "TZ": "UTC"}
+INHERITED = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONDONTWRITEBYTECODE": "1",  # nothing is to appear beside the sealed harness or inside a tree
+}
 
 
 @dataclass
@@ -96,19 +101,22 @@ def _fill(template: str, fields: Mapping[str, str]) -> str:
     return out + rest
 
 
+WRONG_ANSWER = "wrong answer"  # how the reason of such a run begins; a rule of the plan looks at it
 PLACES = {"python": "{python}", "tree": "{tree}", "harness": "{harness}"}
 
 
-def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
-    """Execute one run and write its record. Returns its end, and why the engine must be restarted ("" if not)."""
+def execute_run(context: Context, labels: Labels, restart: Callable[[str], None]) -> tuple[End, str]:
+    """Execute one run and write its record. Returns its end, and why the engine must be restarted ("" if not).
+
+    `restart` starts the engine again, for one that died before the run: nothing was timed yet, so that no run fails.
+    """
     store, plan = context.store, context.plan
     phase = plan.phases[labels.phase]
     arm = next(arm for arm in phase.arms if arm.name == labels.arm)
     watch = Stopwatch()
     digests = _identity(context, arm)
     watch.lap("identity")
-    context.engine.reset()
-    engine_before = context.engine.health()
+    engine_before = _ready(context, restart)
     watch.lap("reset")
     client = host.parse_cpus(plan.host.cpus.client)
     loop_before = host.calibrate(client)
@@ -133,7 +141,8 @@ def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
     engine_after, engine_problem = _health(context)
     watch.lap("reset")
     log = benchfmt.parse((folder / "stdout.txt").read_bytes())
-    reason = why_failed(ended, log, plan, labels, counters_before, counters_after) or engine_problem or None
+    why = why_failed(ended, log, plan, labels, counters_before, counters_after)
+    reason = "; ".join(filter(None, (why, engine_problem))) or None
     if reason and ended.status:
         reason += _last_words(folder / "stderr.txt")
     checks = host.checks_of(
@@ -209,6 +218,16 @@ def _shown(context: Context, environment: dict[str, str]) -> dict[str, str]:
     return {name: "{secret}" if name in context.engine.secrets else value for name, value in sorted(full.items())}
 
 
+def _ready(context: Context, restart: Callable[[str], None]) -> dict[str, Any]:
+    """Clear all user data, and what the engine says of itself then."""
+    try:
+        context.engine.reset()
+    except Refused as error:
+        restart(f"the engine did not answer before the run: {error.problem}")
+        context.engine.reset()
+    return context.engine.health()
+
+
 def _health(context: Context) -> tuple[dict[str, Any], str]:
     try:
         return context.engine.health(), ""
@@ -241,7 +260,7 @@ def why_failed(
         )
     content = rawlog.content(log, plan.phases[labels.phase], labels.case)
     if ended.status == plan.rules.wrong_answer_exit:
-        return f"wrong answer: {content.problem or 'by exit status alone'}"
+        return f"{WRONG_ANSWER}: {content.problem or 'by exit status alone'}"
     if ended.status:
         return f"exit status {ended.status}" + (f"; {content.problem}" if log.faults else "")
     return content.problem or ""

@@ -62,17 +62,17 @@ def read(store: Store) -> Seal:
 
 
 def sealed_files(store: Store, plan: Plan) -> dict[str, str]:
-    """Digests of the campaign's own files that a seal covers, by path below the campaign."""
-    paths = [
+    """Digests of the campaign's own files that a seal covers and that are there, by path below the campaign."""
+    paths: list[Path] = [
         store.plan_path,
         store.orders_path,
         store.host_path,
         *(store.folder / tree.lock for tree in plan.trees.values()),
     ]
-    digests = {store.relative(path): file_sha256(path) for path in paths}
     for folder in (store.harness_folder, store.as_run_folder):
-        digests |= tree_digests(folder, ("*",), store.folder)
-    return dict(sorted(digests.items()))
+        # Every file, compiled ones too: a harness would import them instead of what was sealed.
+        paths += folder.rglob("*")
+    return {store.relative(path): file_sha256(path) for path in sorted(paths) if path.is_file()}
 
 
 def write(store: Store, progress: Any = None) -> Seal:
@@ -81,14 +81,7 @@ def write(store: Store, progress: Any = None) -> Seal:
     Raises Refused once a run has started; sealing again before that is allowed and leaves its trace in the journal.
     """
     plan = store.plan()
-    if plan.campaign.id != store.folder.name:
-        raise Refused(
-            str(store.plan_path),
-            "the campaign's id is not its folder's name",
-            expected=store.folder.name,
-            found=plan.campaign.id,
-            remedy="rename one of the two",
-        )
+    assert_own_folder(store, plan)
     with Journal(store.journal_path) as journal:
         if any(event["event"] == "run-start" for event in journal.events):
             raise Refused(
@@ -119,6 +112,18 @@ def write(store: Store, progress: Any = None) -> Seal:
     return Seal(content, sha256(data))
 
 
+def assert_own_folder(store: Store, plan: Plan) -> None:
+    """Raise Refused when the folder does not bear the campaign's id: a copy of a campaign is not that campaign."""
+    if plan.campaign.id != store.folder.name:
+        raise Refused(
+            str(store.plan_path),
+            "the campaign's id is not its folder's name",
+            expected=store.folder.name,
+            found=plan.campaign.id,
+            remedy="rename the folder",
+        )
+
+
 def _copy_sources(store: Store, plan: Plan) -> None:
     source = PROJECT / plan.harness.source
     missing = [name for name in plan.harness.files if not (source / name).is_file()]
@@ -145,6 +150,7 @@ def _replace(folder: Path, files: dict[str, Path]) -> None:
 
 def assert_unchanged(store: Store, plan: Plan, journal_events: list[dict[str, Any]]) -> Seal:
     """What must hold before anything is timed: the seal is the journal's, and every sealed file is as sealed."""
+    assert_own_folder(store, plan)
     seal = read(store)
     sealed = [event["seal"] for event in journal_events if event["event"] == "sealed"]
     if not sealed or sealed[-1] != seal.digest:

@@ -120,10 +120,11 @@ def check(built: Built, tree: Tree) -> Built:
                 found=", ".join(changed[:5]),
                 remedy=f"remove {built.folder}; it is made again",
             )
-    if interpreter_digest(built.interpreter["path"]) != built.interpreter["sha256"]:
+    path = Path(built.interpreter["path"])
+    if not path.is_file() or interpreter_digest(str(path)) != built.interpreter["sha256"]:
         raise DataError(
             f"tree {built.name}",
-            f"Python {tree.python} was replaced since the tree was made",
+            f"Python {tree.python} was replaced or removed since the tree was made",
             remedy=f"remove {built.folder} and seal again",
         )
     return replace(built, marks=marks)
@@ -166,6 +167,8 @@ def _make(name: str, tree: Tree, lock: Path, folder: Path) -> None:
             "bytecode": bytecode,
         }
         write_whole(environment / "identity.json", json.dumps(identity, indent=1).encode())
+        if not (folder / "identity.json").is_file():
+            shutil.rmtree(folder, ignore_errors=True)  # what is left of one that somebody removed in part
         try:
             os.rename(environment, folder)
         except OSError:

@@ -38,36 +38,52 @@ def verify(store: Store) -> Report:
     """Check everything that can be checked. Never raises for what is wrong with the campaign."""
     report = Report()
     try:
-        plan = store.plan()
-        if not store.seal_path.exists() and not store.journal_path.exists():
-            report.notes.append("not sealed yet: there is nothing to verify")
-            return report
-        reading = read_journal(store.journal_path)
-        if reading.torn:
-            report.problems.append(
-                f"journal.jsonl:{len(reading.events) + 1}: torn last line; the next session cuts it off"
-            )
-        sealed = _seal(store, plan, list(reading.events), report)
-        state = ledger.fold(store.orders(), reading.events)
-        _orders(store, plan, report)
-        _runs(store, state, sealed, report)
-        _files(store, plan, state, report)
-        report.state = "closed" if state.closed else "running" if state.started else "sealed"
-        if state.closed:
-            _closed(store, plan, state, list(reading.events), report)
-        report.deviations = seal.deviations(sealed, plan)
-        report.notes += _host_paths(store, state)
+        _verify(store, report)
     except BenchbookError as error:
         report.problems.append(str(error))
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        report.problems.append(f"seal.json or journal.jsonl: not in the form that the runner writes: {error!r}")
     report.files = len(store.files()) + 1
     return report
+
+
+def _verify(store: Store, report: Report) -> None:
+    plan = store.plan()
+    # Read before the journal: a runner at work writes these rows only once the journal has the run's end.
+    metrics = store.metrics_path.read_bytes() if store.metrics_path.is_file() else b""
+    reading = read_journal(store.journal_path)
+    if not store.seal_path.exists() and not reading.events and not reading.torn:
+        left = [path for path in (store.runs_folder, store.metrics_path, store.manifest_path) if path.exists()]
+        if not left:
+            report.notes.append("not sealed yet: there is nothing to verify")
+        report.problems += [f"{path.name}: recorded, but seal.json and journal.jsonl are gone" for path in left]
+        return
+    if reading.torn:
+        report.problems.append(f"journal.jsonl:{len(reading.events) + 1}: torn last line; the next session cuts it off")
+    sealed = _seal(store, plan, list(reading.events), report)
+    state = ledger.fold(store.orders(), reading.events)
+    _orders(store, plan, report)
+    _runs(store, state, sealed, report)
+    _files(store, plan, state, report)
+    report.state = "closed" if state.closed else "running" if state.started else "sealed"
+    _metrics(store, plan, state, metrics, report)
+    if state.closed:
+        _closed(store, state, list(reading.events), report)
+    elif store.manifest_path.exists():
+        report.problems.append(
+            f"journal.jsonl:{len(reading.events) + 1}: no close, and MANIFEST.sha256 is there: its end was cut off"
+        )
+    report.deviations = seal.deviations(sealed, plan)
+    report.notes += _host_paths(store, state)
 
 
 def _seal(store: Store, plan: Plan, events: list[dict[str, Any]], report: Report) -> seal.Seal:
     sealed = seal.read(store)
     report.seal_digest = sealed.digest
     named = [event["seal"] for event in events if event["event"] == "sealed"]
-    if not named or named[-1] != sealed.digest:
+    if not store.journal_path.is_file():
+        report.problems.append("journal.jsonl: missing")
+    elif not named or named[-1] != sealed.digest:
         report.problems.append(
             f"seal.json: its digest is {sealed.digest}, the journal names {named[-1] if named else 'none'}"
         )
@@ -142,16 +158,23 @@ def _files(store: Store, plan: Plan, state: Ledger, report: Report) -> None:
             )
 
 
-def _closed(store: Store, plan: Plan, state: Ledger, events: list[dict[str, Any]], report: Report) -> None:
+def _metrics(store: Store, plan: Plan, state: Ledger, found: bytes, report: Report) -> None:
+    """The aggregate; while a campaign is not closed its last rows may be missing."""
+    name = store.metrics_path.name
+    if state.closed and not store.metrics_path.is_file():
+        report.problems.append(f"{name}: missing")
+    elif report.problems:
+        return  # raw logs that are not as recorded say nothing about the aggregate
+    else:
+        expected = close.metrics_text(store, plan, close.good_runs(state)).encode()
+        if found != expected and (state.closed or not expected.startswith(found)):
+            report.problems.append(f"{name}: not what the raw logs hold")
+
+
+def _closed(store: Store, state: Ledger, events: list[dict[str, Any]], report: Report) -> None:
     assert state.closed is not None
     if events[-1]["event"] != "close":
         report.problems.append(f"journal.jsonl:{len(events)}: lines after the close")
-    if not store.metrics_path.is_file():
-        report.problems.append("metrics.csv: missing")
-    elif store.metrics_path.read_text(encoding="utf-8", errors="replace") != close.metrics_text(
-        store, plan, close.good_runs(state)
-    ):
-        report.problems.append("metrics.csv: not what the raw logs hold")
     if not store.manifest_path.is_file():
         report.problems.append("MANIFEST.sha256: missing")
     elif not report.problems:

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,12 +40,12 @@ class Copy:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     copy = Copy(tmp_path_factory.mktemp("project"))
     done = copy.build()
     assert done.returncode == 0, done.stderr[-3000:]
     assert "rendering" in done.stderr
-    yield copy
+    return copy
 
 
 @pytest.fixture

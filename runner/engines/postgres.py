@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -161,6 +162,8 @@ def server_command(engine: plans.Engine, places: Places, cpus: str) -> list[str]
         "log_min_messages": "warning",
         "log_checkpoints": "off",
         "ssl": "off",
+        # In the data folder, which goes with the server, not in /dev/shm, where a killed server would leave it.
+        **({"dynamic_shared_memory_type": "mmap"} if engine.storage == "memory" else {}),
         **engine.settings,
     }
     options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
@@ -295,10 +298,10 @@ class Postgres:
         self.start()
 
     def stop(self) -> None:
-        """Stop at once; the data is thrown away."""
+        """Stop at once, without a last checkpoint; the data is thrown away."""
         if self._server is None:
             return
-        self._server.terminate()
+        self._server.send_signal(signal.SIGQUIT)  # what PostgreSQL calls an immediate shutdown
         try:
             self._server.wait(timeout=3)
         except subprocess.TimeoutExpired:
@@ -339,11 +342,11 @@ def _folder(engine: plans.Engine, ends: Ends) -> str:
 
 def sweep() -> None:
     """Remove folders of servers whose runner was killed before it could."""
-    for parent in ("/dev/shm", tempfile.gettempdir()):
+    for parent in {"/dev/shm", tempfile.gettempdir()}:
         for folder in Path(parent).glob(f"{FOLDER_PREFIX}*"):
             pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
-            if folder.owner() == Path("/proc/self").owner() and not Path(f"/proc/{pid}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
+            if not Path(f"/proc/{pid}").exists():
+                shutil.rmtree(folder, ignore_errors=True)  # another user's stays: it may not be removed
 
 
 def _free_port() -> int:

@@ -1,0 +1,25 @@
+"""Fixtures that several tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import campaigns
+from tests.campaigns import Campaign
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the runner keeps trees, for all tests of a session."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def closed(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Campaign:
+    """A tiny campaign of three arms, sealed, executed and closed. Not to be changed: take a copy."""
+    campaign = campaigns.write(tmp_path_factory.mktemp("closed"), cache, arms=campaigns.ARMS)
+    campaign.does("seal")
+    campaign.does("run")
+    return campaign

@@ -1,0 +1,195 @@
+"""A harness for tests of the runner. It measures nothing: its numbers are made up, a fixed function of its labels.
+
+Every process appends one line to the file that TRACE names, so that a test can compare what really ran with what was
+sealed. The parameter `faults` makes chosen runs fail: "kind:arm:block ...", with * for any arm or block. With PSQL in
+its environment it also writes a row to the campaign's server and reads it back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def made_up(case: str, arm: str, block: int, repeat: int) -> float:
+    """The number that stands for a measurement: from 1000 to 2000, the same for the same labels."""
+    digest = hashlib.sha256(f"{case}|{arm}|{block}|{repeat}".encode()).digest()
+    return 1000 + int.from_bytes(digest[:2], "big") / 64
+
+
+def fault_of(text: str, arm: str, block: int) -> str:
+    """The kind of fault that these labels are to show; empty for none."""
+    for entry in text.split():
+        kind, for_arm, for_block = entry.split(":")
+        if for_arm in ("*", arm) and for_block in ("*", str(block)):
+            return kind
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    for name in ("case", "arm", "block", "repeats", "switches", "parameters"):
+        parser.add_argument(f"--{name}", required=True)
+    options = parser.parse_args()
+    parameters = json.loads(options.parameters)
+    trace(options)
+    kind = fault_of(parameters.get("faults", ""), options.arm, int(options.block))
+    print("note: simulated")
+    print(f"switches: {options.switches}")
+    print(f"rows: {parameters['rows']}", flush=True)
+    if "PSQL" in os.environ:
+        use_server(kind)
+    status = FAULTS[kind](options) if kind in FAULTS else None
+    if status is None:
+        status = results(options)
+    return status
+
+
+def trace(options: argparse.Namespace) -> None:
+    line = json.dumps(
+        {
+            "pid": os.getpid(),
+            "case": options.case,
+            "arm": options.arm,
+            "block": int(options.block),
+            "cpus": sorted(os.sched_getaffinity(0)),
+            "environment": sorted(os.environ),
+        }
+    )
+    with open(os.environ["TRACE"], "a") as file:
+        file.write(line + "\n")
+
+
+def results(options: argparse.Namespace) -> int:
+    for repeat in range(int(options.repeats)):
+        value = made_up(options.case, options.arm, int(options.block), repeat)
+        print(f"Benchmark{options.case} 10 {value!r} ns/op")
+    print(f"Benchmark{options.case} 10 {made_up(options.case, options.arm, 0, 0)!r} B/op")
+    return 0
+
+
+def wrong(options: argparse.Namespace) -> int:
+    results(options)
+    print("read 9 rows, expected 10", file=sys.stderr)
+    return 3
+
+
+def broken(options: argparse.Namespace) -> int:
+    results(options)
+    print("first line\nthe last words of /some/folder/of/the/host/module.py", file=sys.stderr)
+    return 1
+
+
+def hang(_options: argparse.Namespace) -> int:
+    print("is at work", flush=True)
+    time.sleep(600)
+    return 0
+
+
+def with_child(options: argparse.Namespace) -> subprocess.Popen[bytes]:
+    """A child in the same process group that would outlive this process; its number goes to a file beside TRACE."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(os.environ["TRACE"] + f".child-{options.arm}-{options.block}").write_text(str(child.pid))
+    return child
+
+
+def hang_with_child(options: argparse.Namespace) -> int:
+    with_child(options)
+    return hang(options)
+
+
+def leave_child(options: argparse.Namespace) -> None:
+    with_child(options)
+
+
+def malformed(options: argparse.Namespace) -> int:
+    results(options)
+    print(f"Benchmark{options.case} 10 fast ns/op")
+    return 0
+
+
+def cut_off(options: argparse.Namespace) -> int:
+    results(options)
+    sys.stdout.write(f"Benchmark{options.case} 10 12")
+    return 0
+
+
+def foreign(options: argparse.Namespace) -> int:
+    options.case += "Other"
+    return results(options)
+
+
+def silent(_options: argparse.Namespace) -> int:
+    return 0
+
+
+def allocate(_options: argparse.Namespace) -> int:
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))
+    return len(bytearray(1 << 30)) * 0
+
+
+def end_by(number: int) -> int:
+    sys.stdout.flush()
+    os.kill(os.getpid(), number)
+    time.sleep(60)
+    return 0
+
+
+def end_by_kill(options: argparse.Namespace) -> int:
+    results(options)
+    return end_by(signal.SIGKILL)
+
+
+def end_by_unnamed_signal(_options: argparse.Namespace) -> int:
+    return end_by(signal.SIGRTMIN + 1)
+
+
+def pause(options: argparse.Namespace) -> None:
+    """Wait until the test lets it go on; it looks for the runner's end by kill -9, which ends this process too."""
+    Path(os.environ["TRACE"] + ".paused").write_text(str(os.getpid()))
+    deadline = time.monotonic() + 60
+    while not Path(os.environ["TRACE"] + ".go").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+FAULTS = {
+    "exit": broken,
+    "wrong": wrong,
+    "hang": hang,
+    "hang-child": hang_with_child,
+    "child": leave_child,
+    "malformed": malformed,
+    "cut": cut_off,
+    "foreign": foreign,
+    "silent": silent,
+    "allocate": allocate,
+    "kill": end_by_kill,
+    "realtime": end_by_unnamed_signal,
+    "pause": pause,
+}
+
+
+def use_server(kind: str) -> None:
+    def ask(text: str) -> str:
+        command = [os.environ["PSQL"], "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    ask("CREATE TABLE entry (id int PRIMARY KEY, what text)")  # fails where the process before left its own
+    ask("INSERT INTO entry SELECT n, 'x' FROM generate_series(1, 10) n")
+    if ask("SELECT count(*) FROM entry") != "10":
+        raise SystemExit(3)
+    if kind == "crash-server":
+        os.kill(int(ask("SELECT pg_read_file('postmaster.pid')").split()[0]), signal.SIGKILL)
+        time.sleep(0.3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
