@@ -21,7 +21,7 @@ _ENDED = re.compile(
 )
 _ENDED_INSIDE = re.compile(r"\s--- FAIL\b|\s(panic|fatal error): ")
 _SKIPPED = re.compile(r"(^|\s)--- SKIP\b")
-_RESULT_INSIDE = re.compile(r"Benchmark\S*\s+[0-9]+\s+[+-]?[0-9.]+\S*\s+\S")
+_RESULT_INSIDE = re.compile(r"Benchmark\S{0,300}\s+[0-9]+\s+[+-]?[0-9.]+\S*\s+\S")
 _NAMELESS = re.compile(r"^\s*[0-9]+\s+([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?|[+-]?Inf|NaN)\s+\S*/\S")
 
 
@@ -122,7 +122,9 @@ class _Reader:
     def read_unfinished(self, raw: bytes, number: int) -> None:
         """Take the last line of a log, when no newline ends it: whatever could have gone on is a fault."""
         line = raw.decode("utf-8", errors="replace")
-        if line.startswith("Benchmark"[: len(line)]) or _configuration_of(line) or line.startswith("Unit "):
+        if _ENDED.search(line):
+            self._fault("failure", line.strip()[:200], number)
+        elif line.startswith("Benchmark"[: len(line)]) or _configuration_of(line) or line.startswith("Unit "):
             self._fault("malformed", f"the log ends in the middle of a line: {line[:120]!r}", number)
         else:
             self.read(raw, number)
@@ -211,7 +213,7 @@ def _result(name: str, fields: list[str]) -> tuple[tuple[float, str], ...] | str
 
 def _number(text: str) -> float | None:
     """A finite number; None for anything else, and for one that is too small and would be read as 0."""
-    if not _NUMBER.match(text):
+    if len(text) > 400 or not _NUMBER.match(text):
         return None
     value = float(text)
     vanished = value == 0 and re.search(r"[1-9]", re.split("[eE]", text)[0])

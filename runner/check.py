@@ -47,11 +47,13 @@ def commands(store: Store, plan: Plan) -> Iterator[str]:
             shlex.join, trees.install_commands(tree, f"{{campaign}}/{tree.lock}", f"{{tree:{name}}}", "{wheels}")
         )
     net = plan.network.kind == "veth"
-    if net:
-        yield "# network"
-        yield from (shlex.join(network.holder_command(net=True, mounts=mounts)) for mounts in (True, False))
-        yield from map(shlex.join, network.setup_commands("{server}", "{client}"))
     mounts = net or (plan.network.kind == "loopback" and host.observe("")["details"]["root"])
+    if mounts:
+        yield "# network"
+        yield shlex.join(network.holder_command(net=net, mounts=True))
+    if net:
+        yield shlex.join(network.holder_command(net=True, mounts=False))
+        yield from map(shlex.join, network.setup_commands("{server}", "{client}"))
     at_server, at_client = network.prefixes("{server}", "{client}", net=net, mounts=mounts)
     ends = Ends(plan.network.kind, network.SERVER_ADDRESS if net else "127.0.0.1", at_server, at_client, mounts)
     yield "# engine: start, then before every run the last two"

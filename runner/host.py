@@ -33,7 +33,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 def format_cpus(cpus: Iterable[int]) -> str:
     """The shortest list for CPU numbers: "0-1,4"."""
     ranges: list[list[int]] = []
-    for cpu in sorted(cpus):
+    for cpu in sorted(set(cpus)):
         if ranges and cpu == ranges[-1][1] + 1:
             ranges[-1][1] = cpu
         else:
@@ -45,9 +45,12 @@ def cpu_groups(siblings: Iterable[tuple[int, ...]]) -> CpuGroups:
     """Split cores into housekeeping, server and client, whole cores (sets of siblings) at a time.
 
     One core in eight, at least one, is for housekeeping, half of the cores for the client, the rest for the
-    server. With two cores the runner shares the server's core; with one, all share it.
+    server. With two cores the runner shares the server's core. With one core its CPUs are split like cores, and
+    with one CPU all share it.
     """
     cores = sorted(set(siblings))
+    if len(cores) == 1:
+        cores = [(cpu,) for cpu in cores[0]]
     client = cores[(len(cores) + 1) // 2 :] or cores
     rest = cores[: (len(cores) + 1) // 2]
     keep = rest[: max(1, len(cores) // 8)]

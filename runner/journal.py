@@ -10,8 +10,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,7 +66,7 @@ def read(path: Path) -> Reading:
 def _parse(line: bytes, where: str) -> Event:
     try:
         event = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(where, "not a journal line", expected="one JSON object", found=str(error)) from None
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise DataError(
@@ -81,22 +83,40 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def _lock_holder(path: Path) -> int | None:
+    """The process that holds the lock of a file, as the kernel lists it."""
+    inode = str(path.stat().st_ino)
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        match = re.match(r"^\d+: FLOCK\s+\S+\s+\S+\s+(\d+) \S+:(\d+) ", line)
+        if match and match[2] == inode:
+            return int(match[1]) or None  # 0: a process of another namespace
+    return None
+
+
 class Journal:
     """The journal open for writing; holds the campaign's lock while it is open."""
 
     def __init__(self, path: Path, now: Callable[[], str] = utc_now) -> None:
         self.path, self._now = path, now
         existed = path.exists()
-        self._file = path.open("ab")
-        self._lock()
-        if not existed:
-            fsync_folder(path.parent)
-        reading = read(path)
-        self.events: list[Event] = list(reading.events)
-        self._previous = reading.last_digest
-        if reading.torn:
-            self._file.truncate(reading.whole_bytes)
-            self.append("torn-line", bytes=len(reading.torn), text=reading.torn.decode(errors="replace")[:200])
+        self._file = path.open("ab", buffering=0)  # nothing waits in a buffer: what could not be written is not there
+        try:
+            self._lock()
+            if not existed:
+                fsync_folder(path.parent)
+            reading = read(path)
+            self.events: list[Event] = list(reading.events)
+            self._previous, self._size = reading.last_digest, reading.whole_bytes
+            if reading.torn:
+                self._file.truncate(reading.whole_bytes)
+                self.append("torn-line", bytes=len(reading.torn), text=reading.torn.decode(errors="replace")[:200])
+        except BaseException:
+            self._file.close()
+            raise
 
     def _lock(self) -> None:
         try:
@@ -105,11 +125,15 @@ class Journal:
             holder = next(
                 (event for event in reversed(read(self.path).events) if event["event"] == "session-start"), {}
             )
-            self._file.close()
+            pid = _lock_holder(self.path)
+            if pid is None or pid == holder.get("pid"):
+                found = f"process {holder.get('pid', 'unknown')}, at work since {holder.get('time', 'unknown')}"
+            else:
+                found = f"process {pid}"  # it has not yet written the start of its session
             raise Refused(
                 str(self.path),
                 "another runner is at work on this campaign",
-                found=f"process {holder.get('pid', 'unknown')}, started {holder.get('time', 'unknown')}",
+                found=found,
                 remedy="wait until it ends, or end it; nothing of its work is lost",
             ) from None
 
@@ -124,12 +148,33 @@ class Journal:
             "previous": self._previous,
         }
         line = json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        self._file.write(line + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._write(line + b"\n")
         self._previous = sha256(line)
         self.events.append(entry)
         return entry
+
+    def _write(self, line: bytes) -> None:
+        """Put a whole line on disk, or leave the journal as it was."""
+        size = os.fstat(self._file.fileno()).st_size
+        if size != self._size:
+            raise DataError(
+                str(self.path), "the journal changed under the runner", expected=f"{self._size} bytes", found=f"{size}"
+            )
+        try:
+            rest = line
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(size)
+            raise DataError(
+                str(self.path),
+                "the journal could not be written",
+                found=str(error),
+                remedy="make room on the disk, or make the folder writable, and run again: it goes on where it stopped",
+            ) from None
+        self._size += len(line)
 
     def close(self) -> None:
         """Give up the lock."""

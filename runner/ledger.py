@@ -14,6 +14,7 @@ from runner.orders import Labels
 from runner.plan import Plan
 
 BlockKey = tuple[str, str, int]  # phase, case, number
+OUTCOMES = ("ok", "failed", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -117,31 +118,67 @@ def blocks_of(labels: Sequence[Labels], replaces: int | None = None) -> list[Blo
 def fold(orders: Sequence[Labels], events: Iterable[dict[str, Any]]) -> Ledger:
     """The ledger after these events. Raises DataError, with the journal's line, for an event that cannot follow."""
     ledger = Ledger(blocks_of(orders))
-    known = set(ledger.labels())
+    known, keys = set(ledger.labels()), {block.key for block in ledger.blocks}
     for event in events:
-        where = f"journal.jsonl:{event['number']}"
-        kind = event["event"]
-        if kind in ("run-start", "run-end"):
-            _run_event(ledger, known, event, where)
-        elif kind == "replacement":
-            block = blocks_of([Labels(**entry) for entry in event["runs"]], event["replaces"])[0]
-            ledger.blocks.append(block)
-            known.update(block.labels)
-        elif kind in ("block-start", "block-end", "block-void", "no-replacement"):
-            key = (event["phase"], event["case"], event["block"])
-            if kind == "block-start":
-                ledger.begun[key] = event
-            elif kind == "block-end":
-                ledger.ended[key] = event
-            elif kind == "block-void":
-                ledger.void[key] = event["reason"]
-            else:
-                ledger.irreplaceable[key] = event["reason"]
-        elif kind == "phase-stopped":
-            ledger.stopped[event["phase"]] = event["reason"]
-        elif kind == "close":
-            ledger.closed = event
+        where = f"journal.jsonl:{event.get('number', '?')}"
+        try:
+            _apply(ledger, known, keys, event, where)
+        except (KeyError, TypeError, IndexError) as error:
+            raise DataError(
+                where, f"an event {event.get('event')!r} that is not complete", found=f"{type(error).__name__}: {error}"
+            ) from None
     return ledger
+
+
+def _apply(ledger: Ledger, known: set[Labels], keys: set[BlockKey], event: dict[str, Any], where: str) -> None:
+    kind = event["event"]
+    if kind in ("run-start", "run-end"):
+        _run_event(ledger, known, event, where)
+    elif kind == "replacement":
+        _replacement_event(ledger, known, keys, event, where)
+    elif kind in ("block-start", "block-end", "block-void", "no-replacement"):
+        key = (event["phase"], event["case"], event["block"])
+        if key not in keys:
+            raise DataError(where, f"{kind} of a block that nobody planned", found=f"block {key[2]} of {key[1]}")
+        if kind == "block-start":
+            ledger.begun[key] = event
+        elif kind == "block-end":
+            ledger.ended[key] = event
+        elif kind == "block-void":
+            ledger.void[key] = event["reason"]
+        else:
+            ledger.irreplaceable[key] = event["reason"]
+    elif kind == "phase-stopped":
+        ledger.stopped[event["phase"]] = event["reason"]
+    elif kind == "close":
+        ledger.closed = event
+
+
+def _replacement_event(
+    ledger: Ledger, known: set[Labels], keys: set[BlockKey], event: dict[str, Any], where: str
+) -> None:
+    runs = [Labels(**entry) for entry in event["runs"]]
+    block = blocks_of(runs, event["replaces"])[0]
+    replaced = (block.phase, block.case, event["replaces"])
+    if (
+        len(block.labels) != len(runs)
+        or block.key in keys
+        or replaced not in ledger.void
+        or replaced in _replaced(ledger)
+    ):
+        raise DataError(
+            where,
+            "a replacement that cannot be",
+            expected="one new block, for a void block that has none yet",
+            found=f"block {block.number} for block {event['replaces']} of {block.case}",
+        )
+    ledger.blocks.append(block)
+    known.update(block.labels)
+    keys.add(block.key)
+
+
+def _replaced(ledger: Ledger) -> set[BlockKey]:
+    return {(block.phase, block.case, block.replaces) for block in ledger.blocks if block.replaces is not None}
 
 
 def _run_event(ledger: Ledger, known: set[Labels], event: dict[str, Any], where: str) -> None:
@@ -153,10 +190,17 @@ def _run_event(ledger: Ledger, known: set[Labels], event: dict[str, Any], where:
             raise DataError(
                 where, "a run was started twice", found=str(labels), expected="every planned run executed once"
             )
+        if ledger.closed or (labels.phase, labels.case, labels.block) in ledger.void:
+            after = "the campaign's close" if ledger.closed else "its block was declared void"
+            raise DataError(where, f"a run was started after {after}", found=str(labels))
         ledger.started[labels] = None
     else:
         if labels not in ledger.started or labels in ledger.ends:
             raise DataError(where, "a run ended that was not under way", found=str(labels))
+        if event["outcome"] not in OUTCOMES:
+            raise DataError(
+                where, "a run with an unknown outcome", expected=", ".join(OUTCOMES), found=event["outcome"]
+            )
         ledger.ends[labels] = End(event["outcome"], event["reason"], event["files"])
 
 

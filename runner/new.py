@@ -45,9 +45,18 @@ def _shorten_phase(phase: Any, kept: set[str], blocks: int) -> None:
         cases = claim["cases"]
         if isinstance(cases, dict):
             remaining = [name for name in cases["all_but"] if name not in dropped]
-            claim["cases"] = {"all_but": remaining} if remaining else "all"
+            if kept <= set(remaining):
+                del phase["claims"][index]  # every case that is left is one that the claim leaves out
+            else:
+                claim["cases"] = _all_but(remaining) if remaining else "all"
         elif (not isinstance(cases, str) and set(cases) & dropped) or claim["holds"] in ("largest", "smallest"):
             del phase["claims"][index]
+
+
+def _all_but(names: list[str]) -> Any:
+    table = tomlkit.inline_table()
+    table["all_but"] = names
+    return table
 
 
 def new_from(source: Store, folder: Path) -> Store:

@@ -87,9 +87,9 @@ def design(arms: int, blocks: int) -> Design:
         candidates = itertools.product(permutations, repeat=blocks)
         return min(candidates, key=_badness)
     parts = [size for count, size in TABLES if count == arms and blocks - size >= 2]
-    if blocks >= LONGEST_SEARCHED:
-        part = max(parts, default=LONGEST_SEARCHED // 2)
-        times = (blocks - LONGEST_SEARCHED) // part + 1
+    part = max(parts, default=2 * arms)
+    if blocks >= LONGEST_SEARCHED and blocks - part >= 2:
+        times = max(1, (blocks - 6) // part)
         return design(arms, part) * times + design(arms, blocks - part * times)
     joined = [TABLES[arms, size] + design(arms, blocks - size) for size in parts]
     return min([_search(permutations, blocks), *joined], key=_badness)
@@ -103,13 +103,18 @@ def _rotations(arms: int) -> tuple[tuple[int, ...], ...]:
 
 def _badness(candidate: Design) -> tuple[float, float, Design]:
     """Linear bias first, then quadratic bias plus a tenth for each place an arm is favoured; ties by the design."""
-    counts = [
-        sum(block[position] == arm for block in candidate)
-        for arm in range(len(candidate[0]))
-        for position in range(len(candidate[0]))
-    ]
-    curved = design_bias(candidate, quadratic) + 0.1 * (max(counts) - min(counts))
-    return round(design_bias(candidate, linear), 9), round(curved, 9), candidate
+    arms = len(candidate[0])
+    straight, curved, counts = [0.0] * arms, [0.0] * arms, [0] * (arms * arms)
+    last, time = len(candidate) * arms - 1, 0
+    for block in candidate:
+        for position, arm in enumerate(block):
+            x = time / last
+            straight[arm] += x
+            curved[arm] += 4 * (x - 0.5) ** 2
+            counts[arm * arms + position] += 1
+            time += 1
+    bend = (max(curved) - min(curved)) / len(candidate) + 0.1 * (max(counts) - min(counts))
+    return round((max(straight) - min(straight)) / len(candidate), 9), round(bend, 9), candidate
 
 
 def _search(permutations: tuple[tuple[int, ...], ...], blocks: int) -> Design:

@@ -212,26 +212,26 @@ class PointWithin(Part):
 def _cases_form(value: object) -> str:
     """Which form was meant, so that an error is about that form alone."""
     if isinstance(value, dict | AllBut):
-        return "table"
-    return "list" if isinstance(value, list | tuple) else "word"
+        return "a table"
+    return "a list" if isinstance(value, list | tuple) else "a word"
 
 
 def _holds_form(value: object) -> str:
     if isinstance(value, dict | BaseModel):
-        return "point" if "point_within" in dict(value) else "interval"
-    return "word"
+        return "a point" if "point_within" in dict(value) else "an interval"
+    return "a word"
 
 
 Cases = Annotated[
-    Annotated[Literal["all"], Tag("word")]
-    | Annotated[AllBut, Tag("table")]
-    | Annotated[tuple[CaseName, ...], Field(min_length=1), Tag("list")],
+    Annotated[Literal["all"], Tag("a word")]
+    | Annotated[AllBut, Tag("a table")]
+    | Annotated[tuple[CaseName, ...], Field(min_length=1), Tag("a list")],
     Discriminator(_cases_form),
 ]
 Holds = Annotated[
-    Annotated[Literal["below-1", "above-1", "largest", "smallest"], Tag("word")]
-    | Annotated[Within, Tag("interval")]
-    | Annotated[PointWithin, Tag("point")],
+    Annotated[Literal["below-1", "above-1", "largest", "smallest"], Tag("a word")]
+    | Annotated[Within, Tag("an interval")]
+    | Annotated[PointWithin, Tag("a point")],
     Discriminator(_holds_form),
 ]
 

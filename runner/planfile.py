@@ -22,7 +22,8 @@ from runner.toml_lines import line_of
 def load(path: Path) -> Plan:
     """Read and validate a plan file. Raises PlanError with file, line, key path, expected and found."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        data = path.read_bytes()
+        text = data.decode("utf-8")
     except FileNotFoundError:
         raise PlanError(
             str(path),
@@ -31,7 +32,8 @@ def load(path: Path) -> Plan:
             remedy="give the campaign's folder; `python -m runner new` makes one",
         ) from None
     except UnicodeDecodeError as error:
-        raise PlanError(str(path), "not UTF-8", found=str(error), remedy="save the plan as UTF-8") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise PlanError(f"{path}:{line}", "not UTF-8", found=str(error), remedy="save the plan as UTF-8") from None
     return parse(text, str(path))
 
 

@@ -29,6 +29,8 @@ RUN_FILES = ("stdout.txt", "stderr.txt", "run.json")
 
 def escape(case: str) -> str:
     """A folder name for a case: percent-encoded, so that two names never share a folder."""
+    if not case:
+        raise ValueError("a case without a name has no folder")
     name = quote(case, safe="")
     return "%2E" + name[1:] if name.startswith(".") else name
 
@@ -85,10 +87,9 @@ class Store:
     def orders(self) -> tuple[Labels, ...]:
         """The sealed orders: every planned run."""
         document = self.read_json(self.orders_path)
-        try:
-            entries = document["runs"]
-        except (KeyError, TypeError):
-            raise DataError(str(self.orders_path), "no list of runs", expected='{"runs": [...]}') from None
+        entries = document.get("runs") if isinstance(document, dict) else None
+        if not isinstance(entries, list):
+            raise DataError(str(self.orders_path), "no list of runs", expected='{"runs": [...]}')
         return tuple(labels_from(entry, f"{self.orders_path}: run {i}") for i, entry in enumerate(entries))
 
     def read_json(self, path: Path) -> Any:
@@ -97,7 +98,7 @@ class Store:
             return json.loads(path.read_bytes())
         except FileNotFoundError:
             raise DataError(str(path), "this file is missing", remedy="was the campaign sealed and run?") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             line = getattr(error, "lineno", 1)
             raise DataError(f"{path}:{line}", "not valid JSON", found=str(error)) from None
 
@@ -128,7 +129,7 @@ class Store:
     def read_stdout(self, labels: Labels, ledger: Ledger) -> bytes:
         """The raw output of a run. Raises DataError when it is not what the journal recorded at the run's end."""
         path = self.run_folder(labels) / "stdout.txt"
-        expected = ledger.ends[labels].files["stdout.txt"]
+        expected = ledger.ends[labels].files.get("stdout.txt", "no digest in the journal")
         found = file_sha256(path) if path.is_file() else "no file"
         if found != expected:
             raise DataError(

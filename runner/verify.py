@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from runner import close, ledger, orders, seal
@@ -106,18 +107,24 @@ def _orders(store: Store, plan: Plan, report: Report) -> None:
 
 def _runs(store: Store, state: Ledger, sealed: seal.Seal, report: Report) -> None:
     expected = {store.run_folder(labels): labels for labels in state.ends}
+    under_way = _under_way(store, state)
     for folder in store.run_folders():
-        if folder not in expected:
+        if folder not in expected and folder not in under_way:
             kind = (
                 "a run that is under way" if folder.name.endswith(PARTIAL) else "a run that the journal does not know"
             )
-            if not (folder.name.endswith(PARTIAL) and not state.closed):
-                report.problems.append(f"{store.relative(folder)}: {kind}")
+            report.problems.append(f"{store.relative(folder)}: {kind}")
     for folder, labels in expected.items():
         if not folder.is_dir():
             report.problems.append(f"{store.relative(folder)}: the folder of this run is missing")
             continue
         _run(store, labels, state, sealed, report)
+
+
+def _under_way(store: Store, state: Ledger) -> set[Path]:
+    """Folders of runs that were started and have no end yet: half written, or whole and not in the journal yet."""
+    runs = [] if state.closed else ledger.interrupted_runs(state)
+    return {folder for labels in runs for folder in (store.run_folder(labels), store.partial_folder(labels))}
 
 
 def _run(store: Store, labels: Labels, state: Ledger, sealed: seal.Seal, report: Report) -> None:
@@ -150,9 +157,10 @@ def _files(store: Store, plan: Plan, state: Ledger, report: Report) -> None:
     known = {store.relative(path) for path in (store.seal_path, store.journal_path, store.metrics_path)}
     known |= set(seal.sealed_files(store, plan))
     known |= {store.relative(store.run_folder(labels) / name) for labels in state.ends for name in RUN_FILES}
+    under_way = _under_way(store, state)
     for name, path in store.files().items():
-        under_way = not state.closed and PARTIAL in name
-        if path.is_symlink() or (name not in known and not under_way):
+        own = path.parent in under_way or (not state.closed and path.match(f".*{PARTIAL}"))
+        if path.is_symlink() or (name not in known and not own):
             report.problems.append(
                 f"{name}: {'a link' if path.is_symlink() else 'a file that belongs to nothing here'}"
             )

@@ -210,6 +210,7 @@ def write(
     name: str = "tiny",
     blocks: int = 3,
     arms: Iterable[str] = ARMS[:2],
+    cases: Iterable[str] = CASES,
     faults: str = "",
     engine: str = 'kind = "none"',
     network: str = "none",
@@ -234,6 +235,7 @@ def write(
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
     } | rules
     trace = parent / f"{name}.trace"
+    variables = {"TRACE": str(trace)} | dict(environment or {})
     text = PLAN.format(
         id=name,
         first=cpus[0],
@@ -241,7 +243,7 @@ def write(
         network=network,
         engine=engine,
         blocks=blocks,
-        environment=", ".join(f"{key} = {json.dumps(value)}" for key, value in ({"TRACE": str(trace)} | dict(environment or {})).items()),
+        environment=", ".join(f"{key} = {json.dumps(value)}" for key, value in variables.items()),
         arms="".join(
             f'\n[[phases.T.arms]]\nname = "{arm}"\ntree = "plain"\nswitches = {{ number = {number} }}\n'
             for number, arm in enumerate(arms)
@@ -249,10 +251,10 @@ def write(
         cases="".join(
             f'\n[[phases.T.cases]]\nname = "{case}"\nwhat = "nothing"\nexpected_s = 0.1\n'
             f"parameters = {{ rows = 10, faults = {json.dumps(faults if case == CASES[0] else '')} }}\n"
-            for case in CASES
+            for case in cases
         ),
         **settings,
-    )  # fmt: skip
+    )
     (folder / "plan.toml").write_text(text)
     return Campaign(folder, cache, trace, project)
 

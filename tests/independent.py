@@ -34,9 +34,7 @@ def beta_fraction(a: float, b: float, x: float) -> float:
 def t_tail(t: float, df: int) -> float:
     """P(T > t) for t > 0."""
     x, a, b = df / (df + t * t), df / 2.0, 0.5
-    front = math.exp(
-        a * math.log(x) + b * math.log1p(-x) - (math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b))
-    )
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) - (math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)))
     if x < (a + 1.0) / (a + b + 2.0):
         return 0.5 * front * beta_fraction(a, b, x) / a
     return 0.5 * (1.0 - front * beta_fraction(b, a, 1.0 - x) / b)

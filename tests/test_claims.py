@@ -165,9 +165,7 @@ def test_a_replaced_void_block_is_no_failed_run():
 
 
 def test_a_null_interval_is_not_evaluable_and_says_why():
-    same = estimate(
-        "Load", None, point=0.8, warnings=(EstimateWarning("no-spread", "All blocks are the same."),)
-    )
+    same = estimate("Load", None, point=0.8, warnings=(EstimateWarning("no-spread", "All blocks are the same."),))
     result = evaluate("below-1", same)
     assert result.status == "not-evaluable"
     assert result.reason == "Not evaluable: Load has no t interval (All blocks are the same)."
@@ -203,15 +201,15 @@ def test_extremes(holds, intervals, expected):
 
 def test_extremes_by_percentile_need_t_beside():
     others = (estimate("C", (1.0, 1.25), (1.02, 1.2)),)
-    assert status(
-        "largest", estimate("A", (1.2, 1.5), (1.3, 1.4)), *others, cases=["A"], interval="percentile"
-    ) == ("nominal-only")
-    assert status(
-        "largest", estimate("A", (1.3, 1.5), (1.35, 1.4)), *others, cases=["A"], interval="percentile"
-    ) == ("supported")
-    assert status(
-        "smallest", estimate("A", (1.2, 1.5), (1.3, 1.4)), *others, cases=["A"], interval="percentile"
-    ) == ("unresolved")
+    assert status("largest", estimate("A", (1.2, 1.5), (1.3, 1.4)), *others, cases=["A"], interval="percentile") == (
+        "nominal-only"
+    )
+    assert status("largest", estimate("A", (1.3, 1.5), (1.35, 1.4)), *others, cases=["A"], interval="percentile") == (
+        "supported"
+    )
+    assert status("smallest", estimate("A", (1.2, 1.5), (1.3, 1.4)), *others, cases=["A"], interval="percentile") == (
+        "unresolved"
+    )
 
 
 def test_extremes_rest_on_the_other_cases_too():
@@ -256,10 +254,7 @@ def test_result_carries_id_text_and_evidence():
         (
             "below-1",
             [estimate("Load", BELOW)],
-            (
-                "final takes 0.972 [0.950, 0.994] of before's time on Load: the t interval lies "
-                "entirely below 1."
-            ),
+            ("final takes 0.972 [0.950, 0.994] of before's time on Load: the t interval lies entirely below 1."),
         ),
         (
             "below-1",
@@ -386,9 +381,7 @@ def test_holds_in_every_form():
     assert claims.rule_of("largest") == claims.Rule("largest")
 
 
-@pytest.mark.parametrize(
-    "holds", ["below", None, {}, {"outside": [1, 2]}, {"within": [1.1, 0.9]}, {"within": [0, 1]}]
-)
+@pytest.mark.parametrize("holds", ["below", None, {}, {"outside": [1, 2]}, {"within": [1.1, 0.9]}, {"within": [0, 1]}])
 def test_holds_in_no_known_form_is_refused(holds):
     with pytest.raises(ValueError, match=r"cannot hold|0 < low < high"):
         claims.rule_of(holds)

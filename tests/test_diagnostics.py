@@ -102,9 +102,7 @@ def test_one_block_decides_when_the_interval_needs_it():
 
 def test_one_block_decides_asks_the_primary_interval():
     words = text(estimate(V2, primary="percentile"), "one-block-decides")
-    assert words.startswith(
-        "The percentile interval excludes 1, but not without block 3 (1.0129 [0.9999, 1.0240])."
-    )
+    assert words.startswith("The percentile interval excludes 1, but not without block 3 (1.0129 [0.9999, 1.0240]).")
     assert "without block 2 (" not in words
     assert "interval excludes" not in text(estimate(V2, primary="t"), "one-block-decides")
 
@@ -112,9 +110,7 @@ def test_one_block_decides_asks_the_primary_interval():
 def test_sampling_decides_when_sampled_and_enumerated_disagree_about_1():
     """V2 without block 3: at five blocks the exact lower end is 0.99993, many seeds give 1.0009."""
     words = text(estimate((1.02, 1.01, 1.03, 0.99, 1.015)), "sampling-decides")
-    assert words.startswith(
-        "Whether the percentile interval excludes 1 depends on the seed: sampled 1.013 [1.00"
-    )
+    assert words.startswith("Whether the percentile interval excludes 1 depends on the seed: sampled 1.013 [1.00")
     assert text(estimate(V2), "sampling-decides") is None
     assert text(estimate((*CALM, *CALM)), "sampling-decides") is None
 
@@ -147,9 +143,7 @@ def test_intervals_disagree_fires_on_v2_and_is_silent_on_v1():
 
 def test_intervals_disagree_fires_in_the_other_direction_too():
     found = Estimate("B", "L", "ns/op", "a/b", 0.98, (0.96, 0.999), (0.955, 1.001), blocks=(1, 2))
-    assert diagnostics.intervals_disagree(found).text.startswith(
-        "The t interval excludes 1, 0.980 [0.960, 0.999]"
-    )
+    assert diagnostics.intervals_disagree(found).text.startswith("The t interval excludes 1, 0.980 [0.960, 0.999]")
 
 
 def test_drift_fires_on_a_trend_and_is_silent_without():
@@ -195,9 +189,7 @@ def test_drift_of_levels_fires_when_a_lost_block_unbalances_the_order():
 
 def test_repeats_disagree_fires_and_is_silent():
     half = intervals.half_width(np.log(CALM), 0.95)  # of three repeats at -s, 0, +s the sd is s
-    assert text(estimate(CALM, spread=1.01 * half), "repeats-disagree").startswith(
-        "Repeats of one run scatter more"
-    )
+    assert text(estimate(CALM, spread=1.01 * half), "repeats-disagree").startswith("Repeats of one run scatter more")
     assert text(estimate(CALM, spread=0.99 * half), "repeats-disagree") is None
     assert diagnostics.repeats_disagree((), half) is None
 
@@ -211,9 +203,7 @@ def test_causes_of_nulls_fire_and_are_silent():
     assert text(estimate((*CALM, *V1)), "no-exact-interval") == (
         "The percentile interval is enumerated up to 8 blocks; 12 blocks are more."
     )
-    assert text(estimate((1e-60, 1e60, 1.0, 1.0)), "no-exact-interval").endswith(
-        "the ratios are too far apart."
-    )
+    assert text(estimate((1e-60, 1e60, 1.0, 1.0)), "no-exact-interval").endswith("the ratios are too far apart.")
     causes = {"no-spread", "one-block", "no-blocks", "no-log-ratio", "no-interval", "no-exact-interval"}
     assert not causes & {warning.kind for warning in estimate(CALM).warnings}
 

@@ -18,9 +18,7 @@ V2 = (1.02, 1.01, 1.30, 1.03, 0.99, 1.015)
 PLANNED = (1, 2, 3, 4, 5, 6)
 
 
-def run(
-    case: str, arm: str, block: int, *values: float, metric: str = "ns/op", phase: str = "B"
-) -> list[Sample]:
+def run(case: str, arm: str, block: int, *values: float, metric: str = "ns/op", phase: str = "B") -> list[Sample]:
     """The samples of one run."""
     file = f"runs/{phase}/{case}/{block}-{arm}/stdout.txt"
     return [
@@ -100,9 +98,7 @@ def test_estimate_of_v1():
     assert (found.phase, found.case, found.metric, found.contrast) == ("B", "Load", "ns/op", "final/before")
     assert f"{found.point:.10g}" == "1.010716239"
     assert found.t == pytest.approx(intervals.t_interval(logs, 0.95), rel=1e-12)
-    assert found.percentile == pytest.approx(
-        intervals.percentile_sampled(logs, 391706, 20_000, 0.95), rel=1e-12
-    )
+    assert found.percentile == pytest.approx(intervals.percentile_sampled(logs, 391706, 20_000, 0.95), rel=1e-12)
     assert found.percentile_exact == intervals.percentile_exact(V1, 0.95)
     assert found.range == pytest.approx((0.987, 1.034))
     assert found.leave_one_out == pytest.approx(intervals.leave_one_out(logs))
@@ -143,9 +139,7 @@ def test_many_series_at_once_are_each_as_if_alone():
 def test_a_failed_run_takes_its_block_and_is_named():
     found = estimate(pair(V1), missing={("Load", 3, "final"): "exit status 3"})
     assert found.blocks == (1, 2, 4, 5, 6)
-    assert [(m.block, m.arm, m.reason, m.replaced_by) for m in found.missing] == [
-        (3, "final", "exit status 3", None)
-    ]
+    assert [(m.block, m.arm, m.reason, m.replaced_by) for m in found.missing] == [(3, "final", "exit status 3", None)]
     assert found.point == pytest.approx(intervals.geometric_mean(np.log(V1[:2] + V1[3:])))
     assert found.percentile_exact == intervals.percentile_exact(found.ratios, 0.95)
     assert kinds(found) == ["failed-runs", "few-blocks"]
@@ -326,9 +320,7 @@ def test_absolutes_without_a_usable_run_are_null():
 
 
 def as_json(found, levels):
-    return estimands.as_json(
-        found, levels, campaign="c", phase="B", seed=391706, resamples=20_000, primary="t"
-    )
+    return estimands.as_json(found, levels, campaign="c", phase="B", seed=391706, resamples=20_000, primary="t")
 
 
 def test_json_has_exactly_the_designed_keys():

@@ -197,9 +197,7 @@ def test_sampled_equals_numpy_percentile(blocks, resamples, level):
     indices = np.random.default_rng(7).integers(0, blocks, (resamples, blocks), dtype=np.int64)
     means = logs[indices].mean(axis=1)
     expected = np.exp(np.percentile(means, [50 * (1 - level), 50 * (1 + level)]))
-    assert intervals.percentile_sampled(logs, 7, resamples, level) == pytest.approx(
-        expected.tolist(), rel=1e-13
-    )
+    assert intervals.percentile_sampled(logs, 7, resamples, level) == pytest.approx(expected.tolist(), rel=1e-13)
 
 
 def test_sampled_does_not_depend_on_how_many_series_there_are():
@@ -207,9 +205,7 @@ def test_sampled_does_not_depend_on_how_many_series_there_are():
     logs = np.random.default_rng(8).normal(0, 0.03, (150, 6))
     many = intervals.percentile_sampled_many(logs, 391706, RESAMPLES, 0.95)
     for i in (0, 49, 149):
-        assert intervals.percentile_sampled(logs[i], 391706, RESAMPLES, 0.95) == pytest.approx(
-            many[i], rel=1e-14
-        )
+        assert intervals.percentile_sampled(logs[i], 391706, RESAMPLES, 0.95) == pytest.approx(many[i], rel=1e-14)
 
 
 def test_sampled_converges_on_exact():
@@ -238,9 +234,7 @@ def test_t_equals_scipy(ratios):
 def test_t_equals_scipy_to_1e12(ratios):
     reference = stats.ttest_1samp(np.log(ratios), 0)
     ends = reference.confidence_interval(0.95)
-    assert np.log(intervals.t_interval(np.log(ratios), 0.95)) == pytest.approx(
-        [ends.low, ends.high], abs=1e-12
-    )
+    assert np.log(intervals.t_interval(np.log(ratios), 0.95)) == pytest.approx([ends.low, ends.high], abs=1e-12)
     assert intervals.t_pvalue(np.log(ratios)) == pytest.approx(reference.pvalue, abs=1e-12)
 
 
@@ -315,9 +309,7 @@ def test_t_covers_its_level_at_six_blocks():
 
 def test_percentile_covers_what_its_table_says_at_six_blocks():
     """10,000 campaigns: 86% to the table's rounding and 4 standard errors of the simulation."""
-    ends = intervals.percentile_exact_many(
-        np.exp(np.random.default_rng(2027).normal(0, 0.03, (10_000, 6))), 0.95
-    )
+    ends = intervals.percentile_exact_many(np.exp(np.random.default_rng(2027).normal(0, 0.03, (10_000, 6))), 0.95)
     covered = float(np.mean((ends[:, 0] <= 1) & (ends[:, 1] >= 1)))
     assert 100 * covered == pytest.approx(intervals.covers("percentile", 6).percent, abs=0.5 + 1.4)
 
@@ -390,9 +382,7 @@ def test_coverage_agrees_with_its_normal_approximation(blocks):
     assert intervals.covers("percentile", blocks).percent == pytest.approx(expected, abs=1.5)
 
 
-@pytest.mark.parametrize(
-    "logs", [[], [0.1], [0.1, 0.1, 0.1], [0.1, 0.1 + 1e-14], [0.1, math.nan], [0.1, math.inf]]
-)
+@pytest.mark.parametrize("logs", [[], [0.1], [0.1, 0.1, 0.1], [0.1, 0.1 + 1e-14], [0.1, math.nan], [0.1, math.inf]])
 def test_degenerate_series_have_no_interval(logs):
     ratios = np.exp(logs)
     assert not intervals.has_spread(logs)

@@ -54,7 +54,19 @@ def test_a_new_seed_changes_the_percentile_interval_only(tmp_path: Path) -> None
 def test_a_new_seed_moves_the_percentile_interval_by_little(tmp_path: Path) -> None:
     found = {}
     for seed in ("391706", "12345"):
-        argv = [sys.executable, "-m", "analysis", "estimates", str(CAMPAIGN), "--phase", "B", "--seed", seed, "--format", "json"]
+        argv = [
+            sys.executable,
+            "-m",
+            "analysis",
+            "estimates",
+            str(CAMPAIGN),
+            "--phase",
+            "B",
+            "--seed",
+            seed,
+            "--format",
+            "json",
+        ]
         output = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
         found[seed] = json.loads(output)["estimates"]
     moved = 0
@@ -67,12 +79,15 @@ def test_a_new_seed_moves_the_percentile_interval_by_little(tmp_path: Path) -> N
     assert moved > 20
 
 
-@pytest.mark.parametrize(("parameters", "message"), [
-    (("-p", "sede", "1"), "unknown: sede"),
-    (("-p", "seed", "abc"), "notebook parameter seed: expected int"),
-    (("-p", "campaign", "data/none"), "not a campaign folder"),
-    (("-p", "phase", "Q"), "no phase 'Q' in the plan"),
-])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (("-p", "sede", "1"), "unknown: sede"),
+        (("-p", "seed", "abc"), "notebook parameter seed: expected int"),
+        (("-p", "campaign", "data/none"), "not a campaign folder"),
+        (("-p", "phase", "Q"), "no phase 'Q' in the plan"),
+    ],
+)
 def test_a_wrong_parameter_is_an_error(tmp_path: Path, parameters: tuple[str, ...], message: str) -> None:
     done = papermill(tmp_path / "out.ipynb", *parameters)
     assert done.returncode != 0

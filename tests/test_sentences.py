@@ -45,10 +45,7 @@ def sentence(*estimates: Estimate, primary: str = "t") -> str:
         (ABOVE, "final takes 1.055 [1.010, 1.100] of before's time on Load: entirely above 1."),
         (
             OPEN,
-            (
-                "final takes 1.000 [0.980, 1.020] of before's time on Load: including 1 (not resolved by "
-                "this data)."
-            ),
+            ("final takes 1.000 [0.980, 1.020] of before's time on Load: including 1 (not resolved by this data)."),
         ),
     ],
 )
@@ -57,9 +54,7 @@ def test_one_case(t, words):
 
 
 def test_several_cases_are_grouped_in_plan_order_with_the_range_of_points():
-    found = sentence(
-        estimate("A", (0.64, 0.66)), estimate("C", OPEN), estimate("D", (1.4, 1.5)), estimate("E", BELOW)
-    )
+    found = sentence(estimate("A", (0.64, 0.66)), estimate("C", OPEN), estimate("D", (1.4, 1.5)), estimate("E", BELOW))
     assert found == (
         "final takes 0.650 to 1.450 of before's time over 4 cases (point estimates): entirely below 1 on A "
         "(0.650 [0.640, 0.660]) and E (0.972 [0.950, 0.994]); entirely above 1 on D (1.450 [1.400, 1.500]); "
@@ -80,20 +75,14 @@ def test_no_spread_is_said_and_not_taken_for_an_interval():
         "final takes 0.800 of before's time on A: the same in every block, so without an interval."
     )
     found = sentence(constant, estimate("C", BELOW), estimate("D", None, point=0.7))
-    assert (
-        "the same in every block, so without an interval on A (0.800); without an interval on D (0.700)"
-        in found
-    )
+    assert "the same in every block, so without an interval on A (0.800); without an interval on D (0.700)" in found
 
 
 def test_failed_runs_are_named_and_left_out():
     found = sentence(estimate("A", (0.5, 0.6), missing=FAILED), estimate("C", BELOW))
     assert found.startswith("final takes 0.972 [0.950, 0.994] of before's time on C")
     assert found.endswith("; left out: A (final in block 3 (exit status 3)).")
-    assert (
-        sentence(estimate("A", None, blocks=()))
-        == "final/before, time: nothing to report on A (no estimate)."
-    )
+    assert sentence(estimate("A", None, blocks=())) == "final/before, time: nothing to report on A (no estimate)."
 
 
 def test_a_replaced_block_is_not_left_out():
@@ -114,9 +103,7 @@ def test_one_sentence_for_each_contrast_and_metric():
         metrics=["ns/op", "allocs/op", "B/op", "p99-ns"],
     )
     assert [(s.contrast, s.metric) for s in found] == [
-        (contrast, metric)
-        for contrast in ("final/legacy", "final/before")
-        for metric in ("ns/op", "allocs/op", "B/op")
+        (contrast, metric) for contrast in ("final/legacy", "final/before") for metric in ("ns/op", "allocs/op", "B/op")
     ]
     assert found[1].text.startswith("final has 0.972 of legacy's allocations over 2 cases")
     assert found[2].text.startswith("final has 0.972 of legacy's bytes allocated over 2 cases")

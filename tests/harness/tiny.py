@@ -94,9 +94,9 @@ def hang(_options: argparse.Namespace) -> int:
     return 0
 
 
-def with_child(options: argparse.Namespace) -> subprocess.Popen[bytes]:
-    """A child in the same process group that would outlive this process; its number goes to a file beside TRACE."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+def with_child(options: argparse.Namespace, *, own_session: bool = False) -> subprocess.Popen[bytes]:
+    """A child that would outlive this process; its number goes to a file beside TRACE."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=own_session)
     Path(os.environ["TRACE"] + f".child-{options.arm}-{options.block}").write_text(str(child.pid))
     return child
 
@@ -108,6 +108,10 @@ def hang_with_child(options: argparse.Namespace) -> int:
 
 def leave_child(options: argparse.Namespace) -> None:
     with_child(options)
+
+
+def leave_escaped_child(options: argparse.Namespace) -> None:
+    with_child(options, own_session=True)
 
 
 def malformed(options: argparse.Namespace) -> int:
@@ -166,6 +170,7 @@ FAULTS = {
     "hang": hang,
     "hang-child": hang_with_child,
     "child": leave_child,
+    "escape": leave_escaped_child,
     "malformed": malformed,
     "cut": cut_off,
     "foreign": foreign,

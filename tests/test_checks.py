@@ -1,0 +1,87 @@
+"""Marks, covariates and times: what fires, what stays silent, and the right words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analysis import checks, covariates, times
+from runner.plan import Phase
+from runner.store import Labels, Store
+from tests.bundled import CAMPAIGN
+
+PHASE: Phase = Store(CAMPAIGN).plan().phases["B"]
+LIMITS = Store(CAMPAIGN).plan().rules.checks
+
+
+def labels(case: str, arm: str, block: int) -> Labels:
+    return Labels("B", case, arm, block, 0, 0)
+
+
+def record(holds: bool | None = True, **covariate: str) -> dict[str, Any]:
+    check = {"check": "calibration_ratio", "value": 1.5, "limit": 1.25, "holds": holds}
+    return {"outcome": "ok", "checks": [check], "covariates": covariate}
+
+
+def test_a_check_that_holds_or_is_not_exposed_makes_no_mark() -> None:
+    runs = {labels("LoadRecord", "final", 1): record(True), labels("LoadRecord", "before", 1): record(None)}
+    quiet = {("B", "LoadRecord", 1): {"marked": False, "idle_load": 0.9}}
+    assert checks.marks_of(runs, quiet, LIMITS) == ()
+
+
+def test_marks_name_block_arm_value_and_limit() -> None:
+    runs = {labels("LoadRecord", "final", 2): record(False)}
+    busy = {("B", "LoadRecord", 3): {"marked": True, "idle_load": 0.9}}
+    found = checks.marks_of(runs, busy, LIMITS)
+    assert found == (
+        checks.Mark("LoadRecord", 3, None, checks.BUSY, 0.9, LIMITS.idle_load),
+        checks.Mark("LoadRecord", 2, "final", "calibration ratio", 1.5, 1.25),
+    )
+    assert checks.marked_blocks(found) == {("LoadRecord", 2), ("LoadRecord", 3)}
+    assert checks.mark_words(found) == (
+        "busy host before the block in block 3; calibration ratio up to 1.5 (limit 1.25) in block 2, in runs of final"
+    )
+
+
+def test_a_mark_concerns_the_contrasts_of_its_arm_and_timed_metrics_only() -> None:
+    found = checks.check_warnings(PHASE, checks.marks_of({labels("LoadRecord", "final", 2): record(False)}, {}, LIMITS))
+    assert set(found) == {("LoadRecord", "ns/op", "final/before"), ("LoadRecord", "ns/op", "final/legacy")}
+    (warning,) = found["LoadRecord", "ns/op", "final/before"]
+    assert warning.kind == "checks"
+    assert "block 2, in runs of final" in warning.text
+    assert checks.check_warnings(PHASE, ()) == {}
+
+
+def test_a_constant_covariate_that_differs_is_named_with_block_and_values() -> None:
+    runs = {
+        labels("LoadRecord", "final", 2): record(psycopg2="2.9.13"),
+        labels("LoadRecord", "before", 2): record(psycopg2="2.9.12"),
+        labels("LoadRecord", "legacy", 2): record(psycopg2="2.9.13"),
+        labels("LoadRecord", "final", 3): record(psycopg2="2.9.13"),
+        labels("LoadRecord", "before", 3): record(psycopg2="2.9.13"),
+    }
+    found = covariates.covariate_warnings(PHASE, covariates.unplanned_differences(PHASE, runs))
+    assert {contrast for _, _, contrast in found} == {"final/before", "before/legacy"}
+    (warning,) = found["LoadRecord", "allocs/op", "final/before"]
+    assert warning.text == ("Covariate psycopg2, declared constant, differs in block 2 (final 2.9.13, before 2.9.12).")
+
+
+def test_a_varying_covariate_and_a_failed_run_are_silent() -> None:
+    runs = {
+        labels("LoadRecord", "final", 2): record(sqlalchemy="2.1"),
+        labels("LoadRecord", "before", 2): record(sqlalchemy="2.0"),
+        labels("LoadRecord", "legacy", 2): record(psycopg2="1") | {"outcome": "failed"},
+    }
+    assert covariates.unplanned_differences(PHASE, runs) == {}
+
+
+def test_times_add_up_to_the_wall_time() -> None:
+    runs = [{"durations_ns": {"process": 4e9, "reset": 1e9, "calibration": 5e8, "identity": 1e8, "record": 2e8}}] * 3
+    blocks = [{"wall_ns": 18e9, "waited_ns": 5e8}]
+    found = times.where_time_goes(runs, blocks)
+    assert sum(found.parts().values()) == pytest.approx(18)
+    assert found.processes == pytest.approx(12)
+    assert found.remainder == pytest.approx(1.0)
+    assert found.share == pytest.approx(1 / 12)
+    assert times.where_time_goes([], []).share == 0
