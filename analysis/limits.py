@@ -39,11 +39,9 @@ def missing_runs(report: PhaseReport) -> list[str]:
 def deviations(report: PhaseReport) -> list[str]:
     """What differs today from what was sealed."""
     return [
-        f"Deviation since the seal: {text}; `python -m runner verify` lists the files."
-        for text in (
-            f"{len(files)} file{'s' * (len(files) > 1)} of the {what} differ from what was sealed"
-            for what, files in report.deviations.items()
-        )
+        f"Deviation since the seal: the {what} differs in {len(files)} file{'s' * (len(files) > 1)} from what was "
+        "sealed; python -m runner verify lists them."
+        for what, files in report.deviations.items()
     ]
 
 

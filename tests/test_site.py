@@ -85,7 +85,7 @@ def test_a_new_analysis_renders_again(built: Copy) -> None:
     assert "rendering" in done.stderr
     page = (built.html / "phases" / CAMPAIGN.name / "phase_b.html").read_text()
     assert "Deviation since the seal" in page
-    assert "of the analysis differ" in page
+    assert "the analysis differs in 1 file from what was sealed" in page
 
 
 def test_a_cell_that_raises_stops_the_build_and_is_named(built: Copy) -> None:
