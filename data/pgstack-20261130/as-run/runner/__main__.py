@@ -1,0 +1,179 @@
+"""Command line of the runner. Progress goes to standard error, results to standard output.
+
+Exit status: 0 done; 1 what was checked does not hold, or a run failed; 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from runner import check as checking
+from runner import close as closing
+from runner import execute, ledger, new, schedule, seal
+from runner import verify as verifying
+from runner.errors import BenchbookError
+from runner.journal import Journal
+from runner.journal import read as read_journal
+from runner.progress import Progress
+from runner.store import Store
+
+CAMPAIGN = click.argument("campaign", type=click.Path(path_type=Path, file_okay=False, exists=True))
+NEW_CAMPAIGN = click.argument("campaign", type=click.Path(path_type=Path, file_okay=False))
+
+
+def shows_errors(command: Callable[..., int | None]) -> Callable[..., None]:
+    """Show our own errors as messages, and turn a command's result into the exit status."""
+
+    @wraps(command)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        try:
+            sys.exit(command(*args, **kwargs) or 0)
+        except BenchbookError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(error.exit_code)
+        except OSError as error:  # a full disk, a folder that may not be written to
+            click.echo(f"error: {error.filename or 'a file of the campaign'}: {error.strerror or error}", err=True)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            click.echo("interrupted; `run` goes on from here by the plan's rules", err=True)
+            sys.exit(1)
+
+    return wrapper
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Plans, seals and executes benchmark campaigns. CAMPAIGN is a folder with a plan.toml in it."""
+
+
+@main.command()
+@CAMPAIGN
+@shows_errors
+def plan(campaign: Path) -> None:
+    """Show the schedule: orders, residual drift bias, length, detectable effect."""
+    click.echo(schedule.describe(Store.open(campaign).plan()), nl=False)
+
+
+@main.command(name="new")
+@NEW_CAMPAIGN
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Campaign whose plan is shortened, as its [short] table says, for this host.",
+)
+@shows_errors
+def new_command(campaign: Path, source: Path) -> None:
+    """Write a shortened copy of a campaign's plan for this host."""
+    click.echo(str(new.new_from(Store.open(source), campaign).plan_path))
+
+
+@main.command(name="seal")
+@CAMPAIGN
+@shows_errors
+def seal_command(campaign: Path) -> None:
+    """Write the seal; refused once a run has started. Prints the seal's digest."""
+    sealed = seal.write(Store.open(campaign), lambda text: click.echo(text, err=True))
+    click.echo(sealed.digest)
+
+
+@main.command()
+@CAMPAIGN
+@click.option("--dry-run", is_flag=True, help="Print every command that would be executed, and execute none.")
+@shows_errors
+def check(campaign: Path, dry_run: bool) -> int:
+    """Is everything here: host, network, engine, trees, seal? Says why not."""
+    store = Store.open(campaign)
+    described = store.plan()
+    if dry_run:
+        for line in checking.commands(store, described):
+            click.echo(line)
+        return 0
+    failed = 0
+    for what, problem in checking.problems(store, described):
+        failed += bool(problem)
+        click.echo(f"{what}: {problem or 'ready'}")
+    return 1 if failed else 0
+
+
+@main.command()
+@CAMPAIGN
+@click.option("--phase", help="Only this phase.")
+@shows_errors
+def run(campaign: Path, phase: str | None) -> int:
+    """Execute what is outstanding; goes on by itself after an interruption, and closes when all is done."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return 1 if execute.execute(Store.open(campaign), Progress(), phase) else 0
+
+
+@main.command()
+@CAMPAIGN
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@shows_errors
+def status(campaign: Path, as_json: bool) -> None:
+    """How many runs are planned, done, failed, void, outstanding. Never a result."""
+    store = Store.open(campaign)
+    if not store.orders_path.exists():
+        click.echo(json.dumps({"state": "draft"}) if as_json else "draft: not sealed yet")
+        return
+    state = ledger.fold(store.orders(), read_journal(store.journal_path).events)
+    found = execute.summary(state)
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    click.echo("closed" if found["closed"] else "running" if state.started else "sealed")
+    for name, count in found["runs"].items():
+        click.echo(f"{name:<12} {count:>6}")
+    click.echo(f"{'void blocks':<12} {found['void_blocks']:>6}")
+    click.echo(f"{'outstanding':<12} {found['outstanding_blocks']:>6} blocks")
+    for name, reason in found["stopped_phases"].items():
+        click.echo(f"phase {name} stopped: {reason}")
+
+
+@main.command()
+@CAMPAIGN
+@shows_errors
+def close(campaign: Path) -> None:
+    """Write the last journal line and the manifest; `run` does it when all is done."""
+    store = Store.open(campaign)
+    described = store.plan()
+    with Journal(store.journal_path) as journal:
+        seal.assert_unchanged(store, described, journal.events)
+        closing.close(store, described, journal, ledger.fold(store.orders(), journal.events))
+    click.echo(str(store.manifest_path))
+
+
+@main.command()
+@CAMPAIGN
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@shows_errors
+def verify(campaign: Path, as_json: bool) -> int:
+    """Check every digest, the chain, the seal and the labels. Exit status 0 if all hold, else 1."""
+    report = verifying.verify(Store.open(campaign))
+    if as_json:
+        click.echo(json.dumps(vars(report), indent=1))
+        return 1 if report.problems else 0
+    for text in report.problems:
+        click.echo(f"problem: {text}")
+    for what, names in report.deviations.items():
+        click.echo(f"deviation: {what} differs today from what was sealed: {', '.join(names)}")
+    for text in report.notes:
+        click.echo(f"note: {text}")
+    click.echo(
+        f"{report.state}, {report.files} files, seal {report.seal_digest or 'none'}: "
+        f"{len(report.problems) or 'no'} problem{'s' * (len(report.problems) != 1)}"
+    )
+    return 1 if report.problems else 0
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m runner")

@@ -1,0 +1,84 @@
+"""A plan from a plan: the shortened copy of a campaign for this host, comments kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from runner import host
+from runner.errors import Refused
+from runner.files import write_whole
+from runner.planfile import parse
+from runner.store import Store
+
+
+def shorten(text: str, campaign: str, source: str, *, root: bool, cpus: dict[str, str]) -> str:
+    """The text of a plan, shortened as its [short] table says, for a host with these CPU groups."""
+    document: Any = tomlkit.parse(text)
+    short = document.pop("short")
+    document["campaign"]["id"] = campaign
+    document["campaign"]["title"] += f" (short, {campaign})"
+    document["campaign"]["short"] = source
+    document["host"]["cpus"].update(cpus)
+    if document["network"]["kind"] == "veth" and not root:
+        document["network"]["kind"] = "loopback"
+    for identifier in list(document["phases"]):
+        if identifier not in short["cases"]:
+            del document["phases"][identifier]
+            continue
+        _shorten_phase(document["phases"][identifier], set(short["cases"][identifier]), short["blocks"])
+    return tomlkit.dumps(document)
+
+
+def _shorten_phase(phase: Any, kept: set[str], blocks: int) -> None:
+    dropped = {case["name"] for case in phase["cases"]} - kept
+    phase["blocks"] = blocks
+    for index in reversed(range(len(phase["cases"]))):
+        if phase["cases"][index]["name"] in dropped:
+            del phase["cases"][index]
+    for index in reversed(range(len(phase.get("claims", [])))):
+        claim = phase["claims"][index]
+        cases = claim["cases"]
+        if isinstance(cases, dict):
+            remaining = [name for name in cases["all_but"] if name not in dropped]
+            if kept <= set(remaining):
+                del phase["claims"][index]  # every case that is left is one that the claim leaves out
+            else:
+                claim["cases"] = _all_but(remaining) if remaining else "all"
+        elif (not isinstance(cases, str) and set(cases) & dropped) or claim["holds"] in ("largest", "smallest"):
+            del phase["claims"][index]
+
+
+def _all_but(names: list[str]) -> Any:
+    table = tomlkit.inline_table()
+    table["all_but"] = names
+    return table
+
+
+def new_from(source: Store, folder: Path) -> Store:
+    """Write a shortened copy of a campaign's plan, with its lock files, into a new folder."""
+    if folder.exists():
+        raise Refused(str(folder), "this folder exists already", remedy="name a new one")
+    plan = source.plan()
+    if plan.short is None:
+        raise Refused(
+            str(source.plan_path),
+            "this plan has no [short] table",
+            expected="[short] with blocks and cases",
+            remedy="add one, or copy the plan by hand",
+        )
+    groups = host.cpu_groups(host.siblings()).model_dump()
+    text = shorten(
+        source.plan_path.read_text(encoding="utf-8"), folder.name, plan.campaign.id, root=os.geteuid() == 0, cpus=groups
+    )
+    parse(text, str(folder / "plan.toml"))
+    for tree in plan.trees.values():
+        target = folder / tree.lock
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source.folder / tree.lock, target)
+    write_whole(folder / "plan.toml", text.encode())
+    return Store(folder)

@@ -1,0 +1,319 @@
+"""One run: check, reset, calibrate, execute, observe, and write its record, whole or not at all.
+
+A run's files are written into a folder whose name ends in .partial, which is renamed when everything in it is on disk; only
+then does the journal get the run's end, with the digests of the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runner import benchfmt, host, process, rawlog, trees
+from runner.engines import Engine
+from runner.errors import DataError, Refused
+from runner.files import canonical_json, file_sha256, fsync_folder, write_whole
+from runner.journal import utc_now
+from runner.ledger import End
+from runner.network import Ends
+from runner.orders import Labels
+from runner.plan import Arm, Case, Phase, Plan
+from runner.store import RUN_FILES, Store
+
+INHERITED = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONDONTWRITEBYTECODE": "1",  # nothing is to appear beside the sealed harness or inside a tree
+}
+
+
+@dataclass
+class Context:
+    """What every run of a session shares."""
+
+    store: Store
+    plan: Plan
+    seal_digest: str
+    trees: dict[str, trees.Built]
+    ends: Ends
+    engine: Engine
+    baseline_ns: float
+
+
+@dataclass
+class Stopwatch:
+    """Where the time of one run goes, in ns by category."""
+
+    spent: dict[str, int] = field(default_factory=dict)
+    _last: int = field(default_factory=time.monotonic_ns)
+
+    def lap(self, category: str) -> None:
+        """Add the time since the last lap to a category."""
+        now = time.monotonic_ns()
+        self.spent[category] = self.spent.get(category, 0) + now - self._last
+        self._last = now
+
+
+def case_parameters(plan: Plan, case: Case) -> dict[str, Any]:
+    """A case's parameters as its harness gets them; the payload seed is the campaign's, the same for every arm."""
+    return {"payload_seed": plan.campaign.payload_seed, **case.parameters}
+
+
+def expand(plan: Plan, phase: Phase, labels: Labels, places: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Command and environment of a run, from the plan's templates; `places` gives python, tree and harness."""
+    arm = next(arm for arm in phase.arms if arm.name == labels.arm)
+    case = next(case for case in phase.cases if case.name == labels.case)
+    fields = {
+        **places,
+        "case": labels.case,
+        "arm": labels.arm,
+        "block": str(labels.block),
+        "repeats": str(phase.repeats),
+        "compiled": ",".join(plan.trees[arm.tree].compiled),
+        "switches": json.dumps(arm.switches, sort_keys=True),
+        "parameters": json.dumps(case_parameters(plan, case), sort_keys=True),
+    }
+    return (
+        [_fill(part, fields) for part in phase.argv],
+        {key: _fill(value, fields) for key, value in phase.environment.items()},
+    )
+
+
+def _fill(template: str, fields: Mapping[str, str]) -> str:
+    """Replace {name} by its value; one pass, so that a value with braces stays as it is."""
+    out, rest = "", template
+    while "{" in rest:
+        before, _, rest = rest.partition("{")
+        name, closing, rest = rest.partition("}")
+        if not closing or name not in fields:
+            raise DataError(
+                "plan: argv or environment", f"unknown field {{{name}}}", expected=", ".join(sorted(fields))
+            )
+        out += before + fields[name]
+    return out + rest
+
+
+WRONG_ANSWER = "wrong answer"  # how the reason of such a run begins; a rule of the plan looks at it
+PLACES = {"python": "{python}", "tree": "{tree}", "harness": "{harness}"}
+
+
+def execute_run(context: Context, labels: Labels, restart: Callable[[str], None]) -> tuple[End, str]:
+    """Execute one run and write its record. Returns its end, and why the engine must be restarted ("" if not).
+
+    `restart` starts the engine again, for one that died before the run: nothing was timed yet, so that no run fails.
+    """
+    store, plan = context.store, context.plan
+    phase = plan.phases[labels.phase]
+    arm = next(arm for arm in phase.arms if arm.name == labels.arm)
+    watch = Stopwatch()
+    digests = _identity(context, arm)
+    watch.lap("identity")
+    engine_before = _ready(context, restart)
+    watch.lap("reset")
+    client = host.parse_cpus(plan.host.cpus.client)
+    loop_before = host.calibrate(client)
+    watch.lap("calibration")
+    folder = store.partial_folder(labels)
+    folder.mkdir(parents=True)
+    argv, environment = _command(context, phase, labels, arm)
+    counters_before = host.counters()
+    started = utc_now()
+    watch.lap("record")
+    ended = process.execute(
+        [*context.ends.client, *process.pinned(plan.host.cpus.client), *argv],
+        environment,
+        folder / "stdout.txt",
+        folder / "stderr.txt",
+        plan.rules.run_limit_s,
+    )
+    watch.lap("process")
+    counters_after = host.counters()
+    loop_after = host.calibrate(client)
+    watch.lap("calibration")
+    engine_after, engine_problem = _health(context)
+    watch.lap("reset")
+    log = benchfmt.parse((folder / "stdout.txt").read_bytes())
+    why = why_failed(ended, log, plan, labels, counters_before, counters_after)
+    reason = "; ".join(filter(None, (why, engine_problem))) or None
+    if reason and ended.status:
+        reason += _last_words(folder / "stderr.txt")
+    checks = host.checks_of(
+        plan.rules.checks, counters_before, counters_after, (loop_before, loop_after), context.baseline_ns
+    )
+    checks.append(_restart_check(engine_before, engine_after))
+    shown_argv, shown_environment = expand(plan, phase, labels, PLACES)
+    record = {
+        "format": 1,
+        "campaign": plan.campaign.id,
+        "seal": context.seal_digest,
+        "labels": asdict(labels),
+        "outcome": "failed" if reason else "ok",
+        "reason": reason,
+        "started": started,
+        "ended": utc_now(),
+        "argv": shown_argv,
+        "environment": _shown(context, shown_environment),
+        "cpus": {"planned": plan.host.cpus.client, "allowed": ended.cpus_allowed, "last": ended.cpu_last},
+        "network": context.ends.kind,
+        "digests": digests,
+        "process": {
+            "exit_status": ended.status,
+            "signal": ended.signal,
+            "timed_out": ended.timed_out,
+            "wall_ns": ended.wall_ns,
+        },
+        "rusage": ended.rusage,
+        "schedstat": ended.schedstat,
+        "calibration": {"baseline_ns": context.baseline_ns, "before_ns": loop_before, "after_ns": loop_after},
+        "counters": {"before": counters_before, "after": counters_after},
+        "engine": {"before": engine_before, "after": engine_after},
+        "covariates": covariates(log, phase, engine_before),
+        "configuration": log.configuration,
+        "checks": checks,
+    }
+    watch.lap("record")
+    record["durations_ns"] = watch.spent
+    return _finish(store, labels, record), engine_problem
+
+
+def _identity(context: Context, arm: Arm) -> dict[str, str]:
+    """Digests of harness and tree, checked against the seal just before the run."""
+    plan, store = context.plan, context.store
+    sealed = store.read_json(store.seal_path)["files"]
+    harness = {}
+    for name in plan.harness.files:
+        found = file_sha256(store.harness_folder / name)
+        if found != sealed[f"harness/{name}"]:
+            raise Refused(
+                f"arm {arm.name}: harness/{name}",
+                "not the harness bytes that were sealed",
+                expected=sealed[f"harness/{name}"],
+                found=found,
+                remedy="restore the file",
+            )
+        harness[f"harness/{name}"] = found
+    built = context.trees[arm.tree]
+    trees.recheck(built, plan.trees[arm.tree])
+    return harness | {"tree": built.identity()["files_sha256"]}
+
+
+def _command(context: Context, phase: Phase, labels: Labels, arm: Arm) -> tuple[list[str], dict[str, str]]:
+    built = context.trees[arm.tree]
+    places = {"python": str(built.python), "tree": str(built.folder), "harness": str(context.store.harness_folder)}
+    argv, environment = expand(context.plan, phase, labels, places)
+    return argv, INHERITED | context.engine.environment | environment
+
+
+def _shown(context: Context, environment: dict[str, str]) -> dict[str, str]:
+    """The environment as it is recorded: every name, and the values of all but secrets."""
+    full = INHERITED | context.engine.environment | environment
+    return {name: "{secret}" if name in context.engine.secrets else value for name, value in sorted(full.items())}
+
+
+def _ready(context: Context, restart: Callable[[str], None]) -> dict[str, Any]:
+    """Clear all user data, and what the engine says of itself then."""
+    try:
+        context.engine.reset()
+    except Refused as error:
+        restart(f"the engine did not answer before the run: {error.problem}")
+        context.engine.reset()
+    return context.engine.health()
+
+
+def _health(context: Context) -> tuple[dict[str, Any], str]:
+    try:
+        return context.engine.health(), ""
+    except Refused as error:
+        return {}, f"the engine did not answer after the run: {error.problem}"
+
+
+def _restart_check(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    restarted = before.get("started") != after.get("started")
+    return {"check": "engine_restarts", "value": int(restarted), "limit": 0, "holds": not restarted}
+
+
+def why_failed(
+    ended: process.Ended,
+    log: benchfmt.Log,
+    plan: Plan,
+    labels: Labels,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+) -> str:
+    """Why a run failed, the nearest cause first; empty when it did not."""
+    if ended.timed_out:
+        return f"time limit: still at work after {plan.rules.run_limit_s:g} s"
+    if ended.signal:
+        killed = before["oom_kills"] is not None and after["oom_kills"] > before["oom_kills"]
+        return (
+            f"out of memory: ended by {ended.signal} while the kernel killed for memory"
+            if killed
+            else f"ended by {ended.signal}"
+        )
+    content = rawlog.content(log, plan.phases[labels.phase], labels.case)
+    if ended.status == plan.rules.wrong_answer_exit:
+        return f"{WRONG_ANSWER}: {content.problem or 'by exit status alone'}"
+    if ended.status:
+        return f"exit status {ended.status}" + (f"; {content.problem}" if log.faults else "")
+    return content.problem or ""
+
+
+def _last_words(stderr: Path) -> str:
+    """The last line of a failed run's stderr, which most often names the cause; paths of the host are cut to their last part."""
+    lines = [line for line in stderr.read_bytes()[-4096:].decode(errors="replace").splitlines() if line.strip()]
+    return "; stderr ends: " + re.sub(r"(/[^\s/'\"]+)+/", "", lines[-1].strip())[:200] if lines else ""
+
+
+def covariates(log: benchfmt.Log, phase: Phase, engine: Mapping[str, Any]) -> dict[str, Any]:
+    """Every covariate of the plan, from the run's configuration lines; None where the run did not say. The
+    engine's uptime is always there."""
+    declared = {covariate.name: log.configuration.get(covariate.name) for covariate in phase.covariates}
+    return declared | ({"engine_uptime_s": engine["uptime_s"]} if "uptime_s" in engine else {})
+
+
+def _finish(store: Store, labels: Labels, record: dict[str, Any]) -> End:
+    partial, folder = store.partial_folder(labels), store.run_folder(labels)
+    write_whole(partial / "run.json", canonical_json(record).encode())
+    os.rename(partial, folder)
+    fsync_folder(folder.parent)
+    return End(record["outcome"], record["reason"], {name: file_sha256(folder / name) for name in RUN_FILES})
+
+
+def recovered_end(store: Store, labels: Labels) -> End | None:
+    """The end of a run whose record is whole although the journal lacks its end; None if the record is not whole."""
+    folder = store.run_folder(labels)
+    if not all((folder / name).is_file() for name in RUN_FILES):
+        return None
+    record = store.read_run(labels)
+    return End(record["outcome"], record["reason"], {name: file_sha256(folder / name) for name in RUN_FILES})
+
+
+def record_interrupted(store: Store, labels: Labels) -> End:
+    """Bring what an interrupted run left into the record: its raw output as it is, and that it has no result."""
+    partial = store.partial_folder(labels)
+    partial.mkdir(parents=True, exist_ok=True)
+    for leftover in partial.glob(".*.partial"):
+        leftover.unlink()
+    for name in ("stdout.txt", "stderr.txt"):
+        (partial / name).touch()
+    reason = "the runner ended before this run's record was written"
+    return _finish(
+        store,
+        labels,
+        {
+            "format": 1,
+            "labels": asdict(labels),
+            "outcome": "interrupted",
+            "reason": reason,
+            "recorded": utc_now(),
+            "python": sys.version.split()[0],
+        },
+    )

@@ -1,0 +1,58 @@
+"""What a plan comes to: runs, orders, residual drift bias, length, detectable effect. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runner.orders import Labels, expand, linear, quadratic, residual_bias
+from runner.plan import Phase, Plan
+
+# Log effect that a two-sided 5% t test finds with power .8, in units of the block sd: from the noncentral t
+# distribution; tests/test_schedule.py computes them again.
+DETECTABLE = {4: 2.128, 6: 1.4345, 8: 1.156, 10: 0.996, 12: 0.889, 18: 0.701, 24: 0.597}
+
+
+def describe(plan: Plan) -> str:
+    """The schedule as text."""
+    labels = expand(plan)
+    lines = [
+        f"campaign {plan.campaign.id}: {plan.campaign.title}",
+        f"{len(labels)} runs in {len(plan.phases)} phase(s)",
+        "",
+    ]
+    for identifier, phase in plan.phases.items():
+        lines += _phase(identifier, phase, [entry for entry in labels if entry.phase == identifier])
+    return "\n".join(lines) + "\n"
+
+
+def _phase(identifier: str, phase: Phase, labels: Sequence[Labels]) -> list[str]:
+    straight, curved = residual_bias(labels, linear), residual_bias(labels, quadratic)
+    size = f"{len(phase.arms)} arms x {len(phase.cases)} cases x {phase.blocks} blocks = {len(labels)} runs"
+    lines = [
+        f"phase {identifier}: {phase.question}",
+        f"  {size}, {phase.repeats} repeats each; order seed {phase.order_seed}",
+        f"  length: {_length(phase)}",
+        f"  detectable effect: {_detectable(phase.blocks)}",
+        "  residual bias of the worst pair of arms, for a drift of 1 over the phase:",
+        *(f"    {case:<40} linear {straight[case]:.4f}   quadratic {curved[case]:.4f}" for case in straight),
+        "  orders:",
+    ]
+    for case in phase.cases:
+        blocks: dict[int, list[str]] = {}
+        for entry in labels:
+            if entry.case == case.name:
+                blocks.setdefault(entry.block, []).append(entry.arm)
+        lines.append(f"    {case.name:<40} " + " | ".join(" ".join(arms) for arms in blocks.values()))
+    return [*lines, ""]
+
+
+def _length(phase: Phase) -> str:
+    seconds = sum(case.expected_s for case in phase.cases) * len(phase.arms) * phase.blocks
+    return f"about {seconds / 60:.1f} min of processes, by the plan's own estimate for each case"
+
+
+def _detectable(blocks: int) -> str:
+    factor = DETECTABLE.get(blocks)
+    if factor is None:
+        return f"not tabulated for {blocks} blocks"
+    return f"a log ratio of {factor} block standard deviations (power .8, two-sided 5%, t interval)"

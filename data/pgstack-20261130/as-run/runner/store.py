@@ -1,0 +1,169 @@
+"""Where things lie in a campaign folder. The only module that knows folders and file names.
+
+Readers reach runs through `Store`, never by globbing, so that a packed store can stand in for folders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from runner.errors import DataError, PlanError
+from runner.files import file_sha256
+from runner.journal import Reading
+from runner.journal import read as read_journal
+from runner.ledger import Ledger, fold
+from runner.orders import Labels
+from runner.plan import Plan
+from runner.planfile import load as load_plan
+
+__all__ = ["PARTIAL", "RUN_FILES", "Labels", "Ledger", "Store", "escape", "labels_from", "orders_document"]
+
+PARTIAL = ".partial"
+RUN_FILES = ("stdout.txt", "stderr.txt", "run.json")
+
+
+def escape(case: str) -> str:
+    """A folder name for a case: percent-encoded, so that two names never share a folder."""
+    if not case:
+        raise ValueError("a case without a name has no folder")
+    name = quote(case, safe="")
+    return "%2E" + name[1:] if name.startswith(".") else name
+
+
+def labels_from(document: Any, where: str) -> Labels:
+    """Labels from their JSON form. Raises DataError where a field is missing, foreign or of another type."""
+    types = {"phase": str, "case": str, "arm": str, "block": int, "position": int, "sequence": int}
+    found = {key: type(value).__name__ for key, value in document.items()} if isinstance(document, dict) else document
+    expected = {key: kind.__name__ for key, kind in types.items()}
+    if found != expected:
+        raise DataError(
+            where,
+            "labels are not complete",
+            expected=str(expected),
+            found=str(found),
+            remedy="restore the file from where the campaign was published",
+        )
+    return Labels(**document)
+
+
+class Store:
+    """A campaign folder: names of its files, and its runs by label."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self.plan_path = self.folder / "plan.toml"
+        self.orders_path = self.folder / "orders.json"
+        self.seal_path = self.folder / "seal.json"
+        self.host_path = self.folder / "host.json"
+        self.journal_path = self.folder / "journal.jsonl"
+        self.metrics_path = self.folder / "metrics.csv"
+        self.manifest_path = self.folder / "MANIFEST.sha256"
+        self.harness_folder = self.folder / "harness"
+        self.as_run_folder = self.folder / "as-run"
+        self.runs_folder = self.folder / "runs"
+
+    @classmethod
+    def open(cls, folder: Path) -> Store:
+        """The store of an existing campaign folder. Raises PlanError when there is no plan in it."""
+        if not (folder / "plan.toml").is_file():
+            raise PlanError(
+                str(folder),
+                "not a campaign folder",
+                expected="a folder with a plan.toml",
+                found="none" if folder.is_dir() else "no such folder",
+                remedy="give the folder of a campaign, for example one below data/",
+            )
+        return cls(folder)
+
+    def plan(self) -> Plan:
+        """The validated plan."""
+        return load_plan(self.plan_path)
+
+    def orders(self) -> tuple[Labels, ...]:
+        """The sealed orders: every planned run."""
+        document = self.read_json(self.orders_path)
+        entries = document.get("runs") if isinstance(document, dict) else None
+        if not isinstance(entries, list):
+            raise DataError(str(self.orders_path), "no list of runs", expected='{"runs": [...]}')
+        return tuple(labels_from(entry, f"{self.orders_path}: run {i}") for i, entry in enumerate(entries))
+
+    def read_json(self, path: Path) -> Any:
+        """A JSON file of the campaign. Raises DataError with the file, and the line where it breaks off."""
+        try:
+            return json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise DataError(str(path), "this file is missing", remedy="was the campaign sealed and run?") from None
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            line = getattr(error, "lineno", 1)
+            raise DataError(f"{path}:{line}", "not valid JSON", found=str(error)) from None
+
+    def journal(self) -> Reading:
+        """The journal, its chain checked."""
+        return read_journal(self.journal_path)
+
+    def ledger(self) -> Ledger:
+        """The state of every run, from orders and journal."""
+        return fold(self.orders(), self.journal().events)
+
+    def run_folder(self, labels: Labels) -> Path:
+        """Where a run's files lie once it ended."""
+        return self.runs_folder / labels.phase / escape(labels.case) / f"{labels.block}-{labels.arm}"
+
+    def partial_folder(self, labels: Labels) -> Path:
+        """Where a run's files lie while it is under way."""
+        folder = self.run_folder(labels)
+        return folder.with_name(folder.name + PARTIAL)
+
+    def read_run(self, labels: Labels) -> dict[str, Any]:
+        """The record of one run."""
+        document = self.read_json(self.run_folder(labels) / "run.json")
+        if not isinstance(document, dict):
+            raise DataError(str(self.run_folder(labels) / "run.json"), "not a run's record")
+        return document
+
+    def read_stdout(self, labels: Labels, ledger: Ledger) -> bytes:
+        """The raw output of a run. Raises DataError when it is not what the journal recorded at the run's end."""
+        path = self.run_folder(labels) / "stdout.txt"
+        expected = ledger.ends[labels].files.get("stdout.txt", "no digest in the journal")
+        found = file_sha256(path) if path.is_file() else "no file"
+        if found != expected:
+            raise DataError(
+                str(path),
+                "not the raw output that the journal recorded",
+                expected=expected,
+                found=found,
+                remedy="restore the file from where the campaign was published",
+            )
+        return path.read_bytes()
+
+    def run_folders(self) -> Iterator[Path]:
+        """Every folder that holds or should hold a run, planned or foreign, in sorted order."""
+        for phase in _folders(self.runs_folder):
+            for case in _folders(phase):
+                yield from _folders(case)
+
+    def files(self) -> dict[str, Path]:
+        """Every file of the campaign by its relative path, the manifest aside."""
+        return {
+            path.relative_to(self.folder).as_posix(): path
+            for path in sorted(self.folder.rglob("*"))
+            if (path.is_file() or path.is_symlink()) and path != self.manifest_path
+        }
+
+    def relative(self, path: Path) -> str:
+        """A path as it is shown and recorded: relative to the campaign folder."""
+        return path.relative_to(self.folder).as_posix()
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def orders_document(campaign: str, labels: tuple[Labels, ...]) -> dict[str, Any]:
+    """The content of orders.json."""
+    return {"format": 1, "campaign": campaign, "runs": [asdict(entry) for entry in labels]}

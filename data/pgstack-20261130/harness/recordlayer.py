@@ -1,0 +1,588 @@
+"""Record-style work on PostgreSQL through SQLAlchemy's ORM: eight cases, one file for every arm.
+
+One process measures one case and writes the Go benchmark text format to stdout: configuration lines,
+one line per repeat, and last one line with allocations per operation. Only the operations are timed;
+fixtures, clearing, warm-up and checks are not. PGHOST, PGPORT, PGUSER, PGPASSWORD and PGDATABASE name
+the server. Exit status: 0 done, 1 error, 2 wrong use, 3 wrong answer. README.md describes the parameters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import importlib.machinery
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg2
+import psycopg2.extensions
+import psycopg2.extras
+import sqlalchemy
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, LargeBinary, Text, create_engine, event, select
+from sqlalchemy.orm import Session, declarative_base, relationship, selectinload
+
+Row = tuple[Any, ...]  # one record with all that belongs to it: what is compared
+Parameters = Mapping[str, Any]
+Operation = Callable[[int], Sequence[Any]]  # operation n returns the records that it read
+
+ISOLATION = "READ COMMITTED"
+CONNECTION = ("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGDATABASE")
+KEPT_RECORDS = 100  # at least this many of the records read last are kept for the check of a read case
+COUNTED_OPERATIONS = 3  # operations in the untimed pass that counts statements
+
+
+class UsageError(Exception):
+    """The command line, the parameters or the environment are not what the case needs."""
+
+
+class WrongAnswerError(Exception):
+    """The database holds, or the ORM returned, something else than the payload seed says."""
+
+
+# ---- payloads and digests
+
+
+def stream(seed: int, label: str, number: int, size: int) -> bytes:
+    """Incompressible bytes that depend on nothing but the arguments, whatever the Python version."""
+    return hashlib.shake_256(f"{seed}/{label}/{number}".encode()).digest(size)
+
+
+def prices(seed: int, count: int) -> list[int]:
+    """One price per id: all different, so that index order is total, and unrelated to the id."""
+    by_id = [0] * count
+    for rank, number in enumerate(sorted(range(count), key=lambda n: stream(seed, "price", n, 8))):
+        by_id[number] = 1000 + 3 * rank
+    return by_id
+
+
+def digest(rows: Iterable[Row]) -> str:
+    """SHA-256 over rows in their order; types and lengths are part of it, so no two lists look alike."""
+    sha = hashlib.sha256()
+    for row in rows:
+        sha.update(b"row %d\n" % len(row))
+        for field in row:
+            data = field if isinstance(field, bytes) else repr(field).encode()
+            sha.update(b"%s %d:" % (type(field).__name__.encode(), len(data)))
+            sha.update(data)
+    return sha.hexdigest()
+
+
+# ---- layouts: how records lie in tables, mapped in the style that all three versions share
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Mapped classes of a record; a row is the columns named here, then each chunk's position and data."""
+
+    metadata: Any
+    record: Any
+    columns: tuple[str, ...]
+    chunk: Any = None
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables: the record's, then the chunks'."""
+        return [model.__tablename__ for model in (self.record, self.chunk) if model]
+
+    def generate(self, parameters: Parameters, count: int) -> list[Row]:
+        """Records 0 to count-1 as the payload seed says."""
+        seed, size, rows = parameters["payload_seed"], parameters["record_bytes"], []
+        for number, price in enumerate(prices(seed, count)):
+            head, payload = stream(seed, "head", number, 8), stream(seed, "payload", number, size)
+            fields = {"id": number, "customer": head.hex(), "price": price, "quantity": 1 + head[0], "size": size}
+            fields |= {"version": 1 + int.from_bytes(head[:4], "big"), "payload": payload}
+            row = [fields[column] for column in self.columns]
+            if self.chunk:
+                step = parameters["chunk_bytes"]
+                for start in range(0, size, step):
+                    row += [start // step, payload[start : start + step]]
+            rows.append(tuple(row))
+        return rows
+
+    def build(self, row: Row) -> Any:
+        """The mapped objects that save a record; part of the timed operation."""
+        record = self.record(**dict(zip(self.columns, row, strict=False)))
+        if self.chunk:
+            record.chunks = [self.chunk(position=position, data=data) for position, data in self.pieces(row)]
+        return record
+
+    def pieces(self, row: Row) -> Iterable[tuple[int, bytes]]:
+        """The position and the data of each chunk in a row."""
+        width = len(self.columns)
+        return zip(row[width::2], row[width + 1 :: 2], strict=True)
+
+    def flatten(self, record: Any) -> Row:
+        """The row that a loaded object stands for."""
+        row = [getattr(record, column) for column in self.columns]
+        for chunk in record.chunks if self.chunk else ():
+            row += [chunk.position, chunk.data]
+        return tuple(row)
+
+    def insert(self, cursor: Any, rows: Sequence[Row]) -> None:
+        """Store records without the ORM."""
+        heads = [row[: len(self.columns)] for row in rows]
+        chunks = [(row[0], *piece) for row in rows for piece in self.pieces(row)]
+        for table, values in zip(self.tables, (heads, chunks), strict=False):
+            psycopg2.extras.execute_values(cursor, f"INSERT INTO {table} VALUES %s", values)
+
+    def stored(self, cursor: Any) -> list[Row]:
+        """All stored records in key order, read without the ORM."""
+        cursor.execute(f"SELECT {', '.join(self.columns)} FROM {self.tables[0]} ORDER BY id")
+        records = {row[0]: [bytes(f) if isinstance(f, memoryview) else f for f in row] for row in cursor}
+        if self.chunk:
+            cursor.execute(f"SELECT record_id, position, data FROM {self.tables[1]} ORDER BY record_id, position")
+            for number, position, data in cursor:
+                records[number] += [position, bytes(data)]
+        return [tuple(record) for record in records.values()]
+
+    def damage(self, cursor: Any) -> None:
+        """Flip one stored bit of the first record."""
+        column, key = ("data", "position = 0 AND record_id") if self.chunk else ("payload", "id")
+        change = f"{column} = set_byte({column}, 0, get_byte({column}, 0) # 1)"
+        cursor.execute(f"UPDATE {self.tables[-1]} SET {change} WHERE {key} = 0")
+
+
+def order_layout(table: str, indexed: bool) -> Layout:
+    """A small record that is one row, with or without a secondary index on price."""
+    base: Any = declarative_base()
+
+    class Order(base):
+        __tablename__ = table
+        id = Column(BigInteger, primary_key=True, autoincrement=False)
+        customer = Column(Text, nullable=False)
+        price = Column(Integer, nullable=False, index=indexed)
+        quantity = Column(Integer, nullable=False)
+        payload = Column(LargeBinary, nullable=False)
+
+    return Layout(base.metadata, Order, ("id", "customer", "price", "quantity", "payload"))
+
+
+def split_layout(table: str, versioned: bool) -> Layout:
+    """A record whose payload lies in chunk rows, with or without the ORM's own version column."""
+    base: Any = declarative_base()
+
+    class Chunk(base):
+        __tablename__ = f"{table}_chunks"
+        record_id = Column(BigInteger, ForeignKey(f"{table}.id"), primary_key=True, autoincrement=False)
+        position = Column(Integer, primary_key=True, autoincrement=False)
+        data = Column(LargeBinary, nullable=False)
+
+    class Record(base):
+        __tablename__ = table
+        id = Column(BigInteger, primary_key=True, autoincrement=False)
+        size = Column(Integer, nullable=False)
+        if versioned:
+            version = Column(BigInteger, nullable=False)
+            __mapper_args__ = {"version_id_col": version}
+        chunks = relationship(Chunk, order_by=Chunk.position)
+
+    return Layout(base.metadata, Record, ("id", "size", "version") if versioned else ("id", "size"), Chunk)
+
+
+# ---- what is timed: one action in a new session; action n does the same in every arm
+
+
+def save(bench: Bench, session: Session, n: int) -> Sequence[Any]:
+    """Insert record n in one transaction."""
+    session.add(bench.layout.build(bench.walk[n]))
+    session.commit()
+    return ()
+
+
+def load(bench: Bench, session: Session, n: int) -> Sequence[Any]:
+    """Load one record by primary key, walking over the ids."""
+    return (session.get(bench.layout.record, n % bench.size),)
+
+
+def scan(bench: Bench, session: Session, n: int) -> Sequence[Any]:
+    """Read the n-th window of records in key order; the ORM loads the chunks of all of them at once."""
+    record = bench.layout.record
+    statement = select(record).where(record.id >= bench.first(n)).order_by(record.id).limit(bench.records)
+    if bench.layout.chunk:
+        statement = statement.options(selectinload(record.chunks))
+    records: Sequence[Any] = session.execute(statement).scalars().all()
+    return records
+
+
+def scan_index_serial(bench: Bench, session: Session, n: int) -> Sequence[Any]:
+    """Read the n-th window of the price index, and each record by a statement of its own."""
+    model = bench.layout.record
+    return [session.get(model, number) for number in index_entries(bench, session, n)]
+
+
+def scan_index_pipelined(bench: Bench, session: Session, n: int) -> Sequence[Any]:
+    """The same window, records loaded with `id IN (...)` in batches and put back in index order."""
+    model, batch, numbers = bench.layout.record, bench.parameters["batch"], index_entries(bench, session, n)
+    found: list[Any] = []
+    for start in range(0, len(numbers), batch):
+        wanted = numbers[start : start + batch]
+        by_id = {record.id: record for record in session.execute(select(model).where(model.id.in_(wanted))).scalars()}
+        found.extend(by_id.get(number) for number in wanted)
+    return found
+
+
+def index_entries(bench: Bench, session: Session, n: int) -> list[int]:
+    """The ids of the n-th window of the price index, in index order."""
+    model, lowest = bench.layout.record, bench.walk[bench.first(n)][2]
+    entries: Any = select(model.price, model.id).where(model.price >= lowest)
+    return [number for _, number in session.execute(entries.order_by(model.price).limit(bench.records))]
+
+
+# ---- cases and their parameters
+
+
+@dataclass(frozen=True)
+class Case:
+    """One benchmark: how its records lie, what an operation does, which parameters it takes."""
+
+    name: str
+    layout: Layout
+    action: Callable[[Bench, Session, int], Sequence[Any]]
+    parameters: tuple[str, ...]
+    by_price: bool = False  # whether operations walk over the records in the order of the price index
+
+
+COMMON = ("payload_seed", "record_bytes", "allocation_operations")
+WRITE = (*COMMON, "operations", "warmup_operations")
+READ = (*COMMON, "rows", "duration_s", "warmup_s")
+ORDERS, PRICED = order_layout("orders", indexed=False), order_layout("priced_orders", indexed=True)
+SPLIT, VERSIONED = split_layout("split_records", versioned=False), split_layout("versioned_records", versioned=True)
+CASES = {
+    case.name: case
+    for case in (
+        Case("SaveRecord", ORDERS, save, WRITE),
+        Case("SaveRecordWithIndex", PRICED, save, WRITE),
+        Case("SaveSplitRecord", SPLIT, save, (*WRITE, "chunk_bytes")),
+        Case("LoadRecord", ORDERS, load, READ),
+        Case("ScanRecords", ORDERS, scan, (*READ, "records")),
+        Case("ScanRecordsSplitVersioned", VERSIONED, scan, (*READ, "records", "chunk_bytes")),
+        Case("ScanIndexRecords/serial", PRICED, scan_index_serial, (*READ, "records"), by_price=True),
+        Case("ScanIndexRecords/pipelined", PRICED, scan_index_pipelined, (*READ, "records", "batch"), by_price=True),
+    )
+}
+
+
+def problem_with(name: str, value: Any) -> str | None:
+    """What a parameter's value should have been, or None if it is right."""
+    if name == "corrupt":
+        return None if isinstance(value, bool) else "true or false"
+    if name == "allocation_operations":
+        pair = isinstance(value, list) and [type(item) for item in value] == [int, int]
+        return None if pair and 0 < value[0] < value[1] else "two whole numbers [a, b] with 0 < a < b"
+    if name in ("duration_s", "warmup_s"):
+        least = 0.001 if name == "duration_s" else 0
+        return None if type(value) in (int, float) and value >= least else f"seconds, at least {least}"
+    least = 0 if name in ("payload_seed", "warmup_operations") else 1
+    return None if type(value) is int and value >= least else f"a whole number, at least {least}"
+
+
+def read_parameters(case: Case, text: str) -> dict[str, Any]:
+    """The parameters of the case; everything missing, unknown or impossible is named at once."""
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--parameters is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise UsageError("--parameters is not a JSON object")
+    problems = [f"missing parameter {name}" for name in case.parameters if name not in given]
+    for name, value in given.items():
+        if name not in (*case.parameters, "corrupt"):
+            problems.append(f"unknown parameter {name}")
+        elif expected := problem_with(name, value):
+            problems.append(f"parameter {name}: expected {expected}, found {json.dumps(value)}")
+    if not problems and given.get("rows", 0) % given.get("records", 1):
+        problems = [f"parameter rows: expected a multiple of records = {given['records']}, found {given['rows']}"]
+    if problems:
+        raise UsageError("\n".join(f"case {case.name}: {problem}" for problem in problems))
+    return {"corrupt": False, **given}
+
+
+# ---- checks
+
+
+def check_compiled(names: Iterable[str]) -> None:
+    """Require that each module is loaded and comes from an extension file, not from Python source."""
+    for name in names:
+        module = sys.modules.get(name)
+        found = "not loaded" if module is None else os.path.basename(getattr(module, "__file__", None) or "no file")
+        if not found.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
+            raise ImportError(f"module {name}: expected an extension file, found {found}")
+
+
+def require_equal(what: str, expected: Sequence[Row], found: Sequence[Row]) -> None:
+    """Compare by count and by digest in order; details of the first difference go to stderr."""
+    summaries = [f"{len(rows)} records sha256 {digest(rows)}" for rows in (expected, found)]
+    if summaries[0] == summaries[1]:
+        return
+    pairs = enumerate(zip(expected, found, strict=False))
+    n = next((n for n, (left, right) in pairs if left != right), min(len(expected), len(found)))
+    for side, rows in (("expected", expected), ("found", found)):
+        print(f"{what}: first difference at record {n}: {side} {str(rows[n : n + 1])[:1000]}", file=sys.stderr)
+    raise WrongAnswerError(f"{what}: expected {summaries[0]}, found {summaries[1]}")
+
+
+class Bench:
+    """One case in this process: a plain cursor beside the ORM, and what must be stored."""
+
+    def __init__(self, case: Case, parameters: Parameters, cursor: Any) -> None:
+        self.case, self.layout, self.parameters, self.cursor = case, case.layout, parameters, cursor
+        self.writes = "operations" in parameters
+        self.size: int = parameters["operations" if self.writes else "rows"]
+        self.records: int = parameters.get("records", 1)
+        most = max(self.size, parameters["allocation_operations"][1], parameters.get("warmup_operations", 0))
+        self.rows = self.layout.generate(parameters, most if self.writes else self.size)
+        self.walk = sorted(self.rows, key=lambda row: row[2]) if case.by_price else self.rows
+
+    def first(self, n: int) -> int:
+        """Where operation n begins in the walk over the records."""
+        return n * self.records % self.size
+
+    def operation(self, engine: Any) -> Operation:
+        """The case's action in a session of its own."""
+        action = self.case.action
+
+        def operation(n: int) -> Sequence[Any]:
+            with Session(engine, future=True) as session:
+                return action(self, session, n)
+
+        return operation
+
+    def clear(self) -> None:
+        """Empty the tables of a write case."""
+        if self.writes:
+            self.cursor.execute("TRUNCATE " + ", ".join(self.layout.tables))
+
+    def fill(self) -> None:
+        """Store the records of a read case, with statistics and hint bits as after a while of use."""
+        if not self.writes:
+            self.layout.insert(self.cursor, self.rows)
+            for table in self.layout.tables:
+                self.cursor.execute(f"VACUUM (ANALYZE) {table}")
+
+    def corrupt(self) -> None:
+        """For drills: damage one stored record, so that a check has to fire."""
+        if self.parameters["corrupt"]:
+            self.layout.damage(self.cursor)
+
+    def check_stored(self, count: int) -> None:
+        """Compare what is stored with what the payload seed says."""
+        require_equal("stored", self.rows[:count], self.layout.stored(self.cursor))
+
+    def check_returned(self, operations: int, records: int, kept: Iterable[tuple[int, Sequence[Any]]]) -> None:
+        """Compare how many records all operations returned, and exactly which ones the last did."""
+        if records != operations * self.records:
+            expected = operations * self.records
+            raise WrongAnswerError(f"returned by {operations} operations: expected {expected} records, found {records}")
+        for n, result in kept:
+            first = self.first(n)
+            found = [("missing",) if record is None else self.layout.flatten(record) for record in result]
+            require_equal(f"returned by operation {n}", self.walk[first : first + self.records], found)
+
+
+# ---- measuring
+
+
+def time_operations(operation: Operation, operations: int) -> int:
+    """Nanoseconds that operations 0 to operations-1 took."""
+    start = time.perf_counter_ns()
+    for n in range(operations):
+        operation(n)
+    return time.perf_counter_ns() - start
+
+
+def time_reads(operation: Operation, duration_s: float, keep: int) -> tuple[int, int, int, deque[Any]]:
+    """Read for a set duration: operations, nanoseconds, records, and the last results with their n.
+
+    The clock is read after every operation, which costs well under 0.1 us; an operation that has
+    begun is finished and counted with all its time.
+    """
+    kept: deque[Any] = deque(maxlen=keep)
+    n = records = 0
+    start = now = time.perf_counter_ns()
+    deadline = start + round(duration_s * 1e9)
+    while now < deadline:
+        result = operation(n)
+        records += len(result)
+        kept.append((n, result))
+        n += 1
+        now = time.perf_counter_ns()
+    return n, now - start, records, kept
+
+
+def measure_repeat(bench: Bench, operation: Operation) -> tuple[int, int]:
+    """One repeat from a cleared state, checked: operations and nanoseconds."""
+    bench.clear()
+    gc.collect()
+    if bench.writes:
+        operations, elapsed = bench.size, time_operations(operation, bench.size)
+        bench.corrupt()
+    else:
+        keep = max(1, KEPT_RECORDS // bench.records)
+        operations, elapsed, records, kept = time_reads(operation, bench.parameters["duration_s"], keep)
+        bench.check_returned(operations, records, kept)
+    bench.check_stored(bench.size)
+    return operations, elapsed
+
+
+def count_allocations(operation: Operation, operations: int, folder: str) -> tuple[int, int]:
+    """Bytes and number of allocations, by Python's and C's allocators, of operations 0 to operations-1."""
+    import memray  # only now: it must not be in the process while anything is timed
+
+    kinds, path = memray.AllocatorType, os.path.join(folder, f"{operations}.bin")
+    frees = {kinds.FREE, kinds.PYMALLOC_FREE, kinds.MUNMAP}
+    gc.collect()
+    gc.disable()  # a collection would fall into one of the two passes and not into the other
+    try:
+        with memray.Tracker(path, trace_python_allocators=True):
+            time_operations(operation, operations)
+    finally:
+        gc.enable()
+    size = number = 0
+    with memray.FileReader(path) as reader:
+        for record in reader.get_allocation_records():
+            if record.allocator not in frees:
+                size += record.size
+                number += record.n_allocations
+    return size, number
+
+
+def measure_allocations(bench: Bench, operation: Operation) -> tuple[float, float]:
+    """Bytes and allocations per operation: the slope between two counts, in which constants cancel.
+
+    One of the constants is that a collection empties Python's free lists and the first operation
+    after it fills them again: hence at least one operation in the smaller count.
+    """
+    few, many = bench.parameters["allocation_operations"]
+    bench.clear()
+    time_operations(operation, many)  # lazy imports and caches must not count
+    totals = []
+    with tempfile.TemporaryDirectory() as folder:
+        for operations in (few, many):
+            bench.clear()
+            totals.append(count_allocations(operation, operations, folder))
+            bench.check_stored(operations if bench.writes else bench.size)
+    size, number = (high - low for low, high in zip(*totals, strict=True))
+    return size / (many - few), number / (many - few)
+
+
+# ---- the process
+
+
+def make_engine() -> Any:
+    """One connection, kept, without pings; everything else is each version's own default."""
+    return create_engine("postgresql+psycopg2://", future=True, isolation_level=ISOLATION, pool_size=1, max_overflow=0)
+
+
+def prepare(bench: Bench) -> float:
+    """Make tables and fixture, and count the statements of an operation.
+
+    With an engine of its own: an engine that ever had a listener goes on asking for listeners at
+    every statement.
+    """
+    engine = make_engine()
+    statements: list[str] = []
+    bench.layout.metadata.create_all(engine)
+    bench.fill()
+    operation, operations = bench.operation(engine), min(COUNTED_OPERATIONS, len(bench.rows))
+    event.listen(engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
+    time_operations(operation, operations)
+    engine.dispose()
+    return len(statements) / operations
+
+
+def scan_plan(bench: Bench) -> str:
+    """How the server reads the price index's entries: without the index it would be another case."""
+    condition = f"price >= {bench.walk[0][2]} ORDER BY price LIMIT {bench.records}"
+    bench.cursor.execute(f"EXPLAIN (FORMAT JSON) SELECT price, id FROM {bench.layout.tables[0]} WHERE {condition}")
+    return str(bench.cursor.fetchone()[0][0]["Plan"]["Plans"][0]["Node Type"])
+
+
+def configuration(bench: Bench, engine: Any, compiled: Sequence[str]) -> dict[str, Any]:
+    """What the numbers depend on, as the keys and values of configuration lines."""
+    with engine.connect() as connection:
+        isolation = connection.exec_driver_sql("SHOW transaction_isolation").scalar()
+    return {
+        "python": platform.python_version(),
+        "sqlalchemy": sqlalchemy.__version__,
+        "psycopg2": psycopg2.__version__.split()[0],
+        "libpq": psycopg2.extensions.libpq_version(),
+        "server": bench.cursor.connection.get_parameter_status("server_version"),
+        "compiled": ",".join(compiled),
+        "isolation": isolation,
+        "payload-sha256": digest(bench.rows[: bench.size]),
+        "rows": bench.size,
+        "records-per-op": bench.records,
+        "record-bytes": bench.parameters["record_bytes"],
+        **({"chunk-bytes": bench.parameters["chunk_bytes"]} if bench.layout.chunk else {}),
+        **({"scan-plan": scan_plan(bench)} if bench.case.by_price else {}),
+        "gc": "enabled" if gc.isenabled() else "disabled",
+        "hash-seed": os.environ.get("PYTHONHASHSEED", "random"),
+    }
+
+
+def measure(bench: Bench, repeats: int, compiled: Sequence[str]) -> None:
+    """The whole process: fixture, configuration lines, repeats, and last the allocations."""
+    statements, engine = prepare(bench), make_engine()
+    for key, value in {**configuration(bench, engine, compiled), "statements-per-op": f"{statements:g}"}.items():
+        print(f"{key}: {value}", flush=True)
+    operation, name = bench.operation(engine), f"Benchmark{bench.case.name}"
+    if not bench.writes:
+        bench.corrupt()
+        time_reads(operation, bench.parameters["warmup_s"], 1)
+    else:
+        bench.clear()
+        time_operations(operation, bench.parameters["warmup_operations"])
+    for _ in range(repeats):
+        operations, elapsed = measure_repeat(bench, operation)
+        print(f"{name} {operations} {elapsed / operations:.1f} ns/op", flush=True)
+    size, number = measure_allocations(bench, operation)
+    counted = bench.parameters["allocation_operations"][1]
+    print(f"{name} {counted} {size:.1f} B/op {number:.1f} allocs/op", flush=True)
+    engine.dispose()
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line; argparse itself ends with status 2 on wrong use."""
+    parser = argparse.ArgumentParser(prog="recordlayer.py", description="One case, one process, Go benchmark format.")
+    parser.add_argument("--case", required=True, choices=list(CASES))
+    parser.add_argument("--repeats", required=True, type=int)
+    parser.add_argument("--compiled", default="", help="modules that must come from extension files, comma-separated")
+    parser.add_argument("--parameters", required=True, help="a JSON object")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure one case; wrong use and wrong answers become exit statuses, anything else a traceback."""
+    options = parse(argv)
+    case, compiled = CASES[options.case], [name for name in options.compiled.split(",") if name]
+    try:
+        parameters = read_parameters(case, options.parameters)
+        if options.repeats < 1:
+            raise UsageError(f"--repeats: expected at least 1, found {options.repeats}")
+        if missing := [name for name in CONNECTION if name not in os.environ]:
+            raise UsageError(f"missing in the environment: {', '.join(missing)}")
+        check_compiled(compiled)
+        with closing(psycopg2.connect("")) as server:
+            server.autocommit = True
+            measure(Bench(case, parameters, server.cursor()), options.repeats, compiled)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except WrongAnswerError as error:
+        print(f"--- FAIL: Benchmark{case.name}\n    {error}", flush=True)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
