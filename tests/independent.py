@@ -6,6 +6,7 @@ plain sum), and Student's quantile by bisection on the regularised incomplete be
     python tests/independent.py data/pgstack-20261130 B
 """
 
+import functools
 import json
 import math
 import sys
@@ -40,6 +41,7 @@ def t_tail(t: float, df: int) -> float:
     return 0.5 * (1.0 - front * beta_fraction(b, a, 1.0 - x) / b)
 
 
+@functools.cache
 def t_quantile(p: float, df: int) -> float:
     """Student's quantile for p > 1/2."""
     low, high = 1e-9, 1e4
