@@ -26,9 +26,11 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from runner import trees
+from runner.store import Store
+from tests.bundled import CAMPAIGN, ROOT
+
 HARNESS = ROOT / "workloads" / "recordlayer.py"
-CAMPAIGN = ROOT / "data" / "pgstack-20261130"
 TREES = tomllib.loads((CAMPAIGN / "plan.toml").read_text())["trees"]
 VERSIONS = {"legacy": "1.4.54", "before": "2.0.58", "final": "2.1.9"}
 
@@ -151,22 +153,17 @@ def wait_until_ready(process: subprocess.Popen[bytes], programs: Path, port: int
 
 @pytest.fixture(scope="session")
 def pythons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """The interpreter of each tree, from the campaign's own lock files."""
+    """The interpreter of each tree, made from the campaign's own lock files as the runner makes them."""
+    plan = Store(CAMPAIGN).plan()
     folder = tmp_path_factory.mktemp("trees")
-    beside = Path(sys.executable).parent / "uv"
-    uv = str(beside) if beside.exists() else shutil.which("uv") or "uv"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCHBOOK_CACHE", str(folder))
 
-    def make(tree: str) -> Path:
-        python = folder / tree / "bin" / "python"
-        install = ["--python", str(python), "--require-hashes", "--only-binary", ":all:", "--link-mode=copy"]
-        install += ["--compile-bytecode", "-q", "-r", str(CAMPAIGN / TREES[tree]["lock"])]
-        for argv in (["venv", "-q", "-p", TREES[tree]["python"], str(folder / tree)], ["pip", "install", *install]):
-            done = subprocess.run([uv, *argv], capture_output=True, text=True, timeout=300, check=False)
-            assert done.returncode == 0, f"uv {argv[0]} for {tree}: {done.stderr}"
-        return python
+        def make(name: str) -> Path:
+            return trees.materialise(name, plan.trees[name], CAMPAIGN / plan.trees[name].lock).python
 
-    with ThreadPoolExecutor(2) as pool:
-        made = dict(zip(TREES, pool.map(make, TREES), strict=True))
+        with ThreadPoolExecutor(2) as pool:
+            made = dict(zip(TREES, pool.map(make, TREES), strict=True))
     yield made
     shutil.rmtree(folder)
 
