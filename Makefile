@@ -13,9 +13,9 @@ BUNDLED = $(lastword $(sort $(wildcard data/pgstack-*)))
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url
 
-.PHONY: campaign test test-slow book lint lock check-system
+.PHONY: campaign test test-slow book lint lock check-system check-trees
 
-campaign: $(VENV)/ready
+campaign: check-trees $(VENV)/ready
 	$(BIN)/python -m runner new $(CAMPAIGN) --from $(BUNDLED)
 	$(BIN)/python -m runner seal $(CAMPAIGN)
 	$(BIN)/python -m runner run $(CAMPAIGN)
@@ -51,6 +51,9 @@ check-system:
 	@for tool in taskset setpriv:util-linux; do command -v $${tool%%:*} >/dev/null || \
 		{ echo "$${tool%%:*} is missing: install util-linux"; exit 1; }; done
 	@test "$$(id -u)" != 0 || command -v ip >/dev/null || { echo "ip is missing: install iproute2"; exit 1; }
+
+check-trees:
+	@command -v python3.11 >/dev/null || { echo "python3.11 is missing: the trees of the bundled campaign need it"; exit 1; }
 
 lock:
 	$(UV_COMPILE) requirements.in -o requirements.txt

@@ -15,7 +15,7 @@ import click
 
 from analysis import exports
 from analysis.labels import check_labels
-from analysis.report import find_campaign, open_report
+from analysis.report import assert_phase, find_campaign, open_report
 from analysis.tables import STATUS_WORDS
 from runner.errors import BenchbookError
 
@@ -46,7 +46,7 @@ def main() -> None:
 @click.option("--phase", required=True, help="The phase to estimate.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the bootstrap; the plan's when not given.")
 @click.option(
-    "--resamples", type=click.IntRange(min=100), help="Resamples of the bootstrap; the plan's when not given."
+    "--resamples", type=click.IntRange(100, 10_000_000), help="Resamples of the bootstrap; the plan's when not given."
 )
 @click.option("--format", "form", type=click.Choice(["json", "csv", "md"]), default="md", show_default=True)
 @shows_errors
@@ -76,6 +76,8 @@ def labels(campaign: Path) -> int:
 def claims(campaign: Path, phase: str | None) -> None:
     """Every preregistered claim with its status and the numbers that decide it."""
     plan = find_campaign(campaign).plan()
+    if phase is not None:
+        assert_phase(plan, phase)
     for name in plan.phases:
         if phase in (None, name):
             for claim in open_report(campaign, name).claims:

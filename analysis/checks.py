@@ -14,7 +14,7 @@ from runner.store import Labels
 Record = Mapping[str, Any]
 Key = tuple[str, str, str]  # case, metric, contrast
 
-BUSY = "busy host before the block"
+BUSY, SLOW = "load before the block", "calibration ratio before the block"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Mark:
     block: int
     arm: str | None  # None: before the block, so that it concerns every arm
     check: str
-    value: float
+    value: float | None  # None: it could not be known
     limit: float
 
 
@@ -34,9 +34,14 @@ def marks_of(
 ) -> tuple[Mark, ...]:
     """Every mark of a phase: from the block-start events of the journal, then from its runs' records."""
     found = [
-        Mark(case, block, None, BUSY, event["idle_load"], limits.idle_load)
+        mark
         for (_, case, block), event in begun.items()
         if event["marked"]
+        for mark in (
+            Mark(case, block, None, BUSY, event["idle_load"], limits.idle_load),
+            Mark(case, block, None, SLOW, event["calibration_ratio"], limits.calibration_ratio),
+        )
+        if mark.value is None or mark.value > mark.limit
     ]
     for labels, record in runs.items():
         found += [
@@ -61,8 +66,9 @@ def mark_words(marks: Sequence[Mark]) -> str:
         group = [mark for mark in marks if mark.check == check]
         arms = listed(dict.fromkeys(mark.arm for mark in group if mark.arm))
         runs = f", in runs of {arms}" if arms else ""
-        worst = "" if check == BUSY else f" up to {max(mark.value for mark in group):.3g} (limit {group[0].limit:g})"
-        told.append(f"{check}{worst} in {block_words(mark.block for mark in group)}{runs}")
+        values = [mark.value for mark in group if mark.value is not None]
+        worst = f"up to {max(values):.3g}" if values else "unknown"
+        told.append(f"{check} {worst} (limit {group[0].limit:g}) in {block_words(mark.block for mark in group)}{runs}")
     return "; ".join(told)
 
 

@@ -174,9 +174,9 @@ def _needed_block(estimate: Estimate, primary: str, without: Callable[[int], Int
     lost = []
     for i, block in enumerate(estimate.blocks):
         interval = without(i)
-        if side(interval) not in ("below", "above"):
-            words = ratio_words(estimate.leave_one_out[i], interval)
-            lost.append(f"without block {block} ({words if interval else 'no interval is left'})")
+        # Without an interval the other blocks agree to the last digit: that block decides nothing.
+        if side(interval) == "includes":
+            lost.append(f"without block {block} ({ratio_words(estimate.leave_one_out[i], interval)})")
     return f"The {primary} interval excludes 1, but not {listed(lost)}." if lost else ""
 
 

@@ -318,14 +318,15 @@ def covers(kind: str, blocks: int) -> Coverage | None:
     return Coverage(round(float(percent)), measured=False)
 
 
-def coverage_words(kind: str, blocks: int) -> str:
-    """For example "nominal 95%, covers about 86% at six blocks"; what was not measured says so."""
+def coverage_words(kind: str, blocks: int, level: float = 0.95) -> str:
+    """For example "nominal 95%, covers about 86% at six blocks"; what was not measured says so, as any other level."""
     count = _WORDS[blocks] if 0 <= blocks < len(_WORDS) else str(blocks)
-    found = covers(kind, blocks)
+    found = covers(kind, blocks) if level == 0.95 else None
+    nominal = f"nominal {100 * level:g}%"
     at = f"at {count} block{'s' * (blocks != 1)}"
     if found is None:
-        return f"nominal 95%, coverage not measured {at}"
-    return f"nominal 95%, covers about {found.percent}% {at}" + ("" if found.measured else " (interpolated)")
+        return f"{nominal}, coverage not measured {at}"
+    return f"{nominal}, covers about {found.percent}% {at}" + ("" if found.measured else " (interpolated)")
 
 
 def _series(values: npt.ArrayLike) -> Floats:

@@ -79,7 +79,7 @@ def _expected_rows(store: Store, plan: Plan, ledger: Ledger, report: LabelReport
                 report.problems.append(f"missing: no record of {labels}")
             continue
         try:
-            record = store.read_run(labels)
+            record = store.read_record(labels, ledger)
             found = labels_from(record.get("labels"), store.relative(store.run_folder(labels) / "run.json"))
             if found != labels:
                 report.problems.append(

@@ -75,7 +75,8 @@ def server(report: PhaseReport) -> str:
 def blocks(report: PhaseReport) -> str:
     """How many blocks, and what the intervals cover at that number."""
     count = report.phase.blocks
-    percentile, t = coverage_words("percentile", count), coverage_words("t", count)
+    level = report.plan.statistics.level
+    percentile, t = coverage_words("percentile", count, level), coverage_words("t", count, level)
     return (
         f"{count} blocks give limited resolution. The {report.primary} interval leads, as preregistered; "
         f"the percentile interval is {percentile}; the t interval {t} (both simulated, under normal block noise)."
@@ -83,26 +84,34 @@ def blocks(report: PhaseReport) -> str:
 
 
 def multiplicity(report: PhaseReport) -> str:
-    """What is corrected and what is not."""
+    """What is corrected and what is not, and what is left below .05."""
     family = [e for e in report.estimates if e.holm_p is not None]
-    small = sum(1 for e in family if e.holm_p is not None and e.holm_p < 0.05)
+    small = [f"{e.contrast} {e.case} (p {e.holm_p:.3g})" for e in family if e.holm_p is not None and e.holm_p < 0.05]
+    left = f"{len(small)} below .05: {listed(small)}" if small else "none below .05"
     return (
         f"Intervals are per case and metric, without correction for their number ({len(report.estimates)}). Holm's "
-        f"correction over the family that the plan names ({len(family)} estimates of {listed(report.phase.holm.metrics)}) "
-        f"leaves {small} below .05."
+        f"correction over the family that the plan names ({len(family)} estimates of "
+        f"{listed(report.phase.holm.metrics)}) leaves {left}."
     )
 
 
 def checks(report: PhaseReport) -> str:
-    """Blocks with a check that did not hold."""
+    """Blocks with a check that did not hold, and checks that this host does not let one make."""
+    unknown = {
+        check["check"].replace("_", " ")
+        for record in report.runs.values()
+        for check in record.get("checks", ())
+        if check["holds"] is None
+    }
+    unmade = f" Not made, since this host does not expose them: {listed(sorted(unknown))}." if unknown else ""
     if not report.marks:
-        return "Every check held before every block and during every run."
+        return "Every check that was made held, before every block and during every run." + unmade
     counts = Counter(mark.check for mark in report.marks)
     told = listed(f"{check} ({count} time{'s' * (count > 1)})" for check, count in counts.most_common())
     total = sum(len(numbers) for numbers in report.data.blocks.values())
     return (
         f"{len(marked_blocks(report.marks))} of {total} blocks carry a check that did not hold: {told}. They are marked, "
-        "not dropped, since load can be the arm's own doing."
+        f"not dropped, since load can be the arm's own doing.{unmade}"
     )
 
 

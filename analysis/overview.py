@@ -30,6 +30,14 @@ class Entry:
         return self.store.folder.name.startswith("local-")
 
 
+def state(store: Store) -> str:
+    """draft, sealed, running or closed."""
+    if not store.seal_path.exists():
+        return "draft"
+    ledger = store.ledger()
+    return "closed" if ledger.closed else "running" if ledger.started else "sealed"
+
+
 def markdown(text: str) -> str:
     """Text as text inside Markdown: every character that could be markup is escaped."""
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
@@ -44,10 +52,9 @@ def campaign_page(store: Store, plan: Plan, reports: dict[str, PhaseReport]) -> 
     """The overview of one campaign: what it asks, its phases with what was found, environment, trees, limits."""
     parts = [f"# {markdown(plan.campaign.title)}\n", f"{markdown(plan.campaign.question)}\n"]
     if plan.campaign.short:
-        parts.append(f"A shortened copy of {markdown(plan.campaign.short)}: fewer cases and blocks, on another host.\n")
+        parts.append(f"A shortened copy of {markdown(plan.campaign.short)}: fewer cases and blocks.\n")
     if not reports:
-        state = "under way" if store.journal_path.exists() else "a draft"
-        return "\n".join([*parts, f"This campaign is {state}. Nothing is shown before it is closed.\n"])
+        return "\n".join([*parts, f"State: {state(store)}. Nothing is shown before it is closed.\n"])
     first = next(iter(reports.values()))
     parts += [
         "## Phases\n",
@@ -107,10 +114,10 @@ def _how_sure(name: str, report: PhaseReport) -> str:
     metric = report.phase.primary_metric
     found = [estimate for estimate in report.estimates if estimate.metric == metric]
     kinds = [warning.kind for estimate in found for warning in estimate.warnings]
-    good = len(report.runs) - len(report.data.missing)
+    good = sum(record["outcome"] == "ok" for record in report.runs.values())
     text = (
-        f"Phase {name}: {report.phase.blocks} blocks, {good} of {len(report.runs)} runs with a result; "
-        f"the percentile interval is {coverage_words('percentile', report.phase.blocks)}."
+        f"Phase {name}: {report.phase.blocks} blocks, {good} of {len(report.runs)} executed runs with a result; "
+        f"the percentile interval is {coverage_words('percentile', report.phase.blocks, report.plan.statistics.level)}."
     )
     if not kinds:
         return text + f" No estimate of {metric} carries a warning."
@@ -160,5 +167,4 @@ def _leading(entry: Entry) -> list[str]:
 def _row(entry: Entry) -> tuple[object, ...]:
     name = entry.store.folder.name
     link = Markup(f'<a href="phases/{escaped(name)}/index.html">{escaped(name)}</a>')
-    state = "closed" if entry.reports else "under way" if entry.store.journal_path.exists() else "draft"
-    return link, entry.plan.campaign.title, ", ".join(entry.plan.phases), state
+    return link, entry.plan.campaign.title, ", ".join(entry.plan.phases), state(entry.store)

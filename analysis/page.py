@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,25 +19,36 @@ from analysis.tables import Markup, escaped
 from runner.errors import DataError
 
 PARAMETERS = {"campaign": str, "phase": str, "seed": int, "resamples": int}
-_IPYTHON = {"In", "Out", "get_ipython", "exit", "quit", "open", "page"}
 
 
 def begin(namespace: Mapping[str, Any]) -> PhaseReport:
     """Check the notebook's parameters, and open the report. The first call of every phase notebook.
 
     papermill only warns about a parameter that a notebook does not have; here it is an error, as is one of another type.
+    Parameters are what the cells before this one assign, as IPython keeps their source in ``In``; the last entry of ``In``
+    is the cell that makes this call.
     """
-    unknown = sorted(
-        name for name in namespace if not name.startswith("_") and name not in _IPYTHON and name not in PARAMETERS
-    )
+    given = [name for source in namespace["In"][:-1] for name in assigned(source)]
+    unknown = sorted(set(given) - set(PARAMETERS))
     if unknown:
-        raise DataError("notebook parameters", f"unknown: {', '.join(unknown)}", expected=", ".join(PARAMETERS))
+        raise DataError(
+            "notebook parameters",
+            f"unknown: {', '.join(unknown)}",
+            expected=", ".join(PARAMETERS),
+            remedy="mend the name after -p",
+        )
     for name, kind in PARAMETERS.items():
         value = namespace.get(name)
         optional = name in ("seed", "resamples")
         if not (value is None and optional) and (not isinstance(value, kind) or isinstance(value, bool)):
             raise DataError(f"notebook parameter {name}", f"expected {kind.__name__}", found=repr(value))
     return open_report(namespace["campaign"], namespace["phase"], namespace.get("seed"), namespace.get("resamples"))
+
+
+def assigned(source: str) -> list[str]:
+    """Every name that a cell's source assigns, at any depth."""
+    nodes = ast.walk(ast.parse(source))
+    return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
 
 
 def paragraphs(texts: Iterable[str]) -> Markup:
@@ -92,7 +105,7 @@ def results(report: PhaseReport) -> Markup:
                 cases=report.cases,
                 metrics=report.metrics,
                 caption=f"Ratio {contrast}: {what}",
-                coverage=coverage_words("percentile", report.phase.blocks),
+                coverage=coverage_words("percentile", report.phase.blocks, report.plan.statistics.level),
             )
             for contrast, what in report.contrasts.items()
         )
@@ -278,6 +291,7 @@ def reproduce(report: PhaseReport) -> Markup:
             "resample indices, SHA-256",
             [tables.code(f"B = {n}: {index_digest(report.seed, report.resamples, n)}") for n in counts if n],
         ),
+        ("computed with", ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "scipy"))),
         ("seal, SHA-256", tables.code(report.seal.digest)),
         ("sealed", report.seal.content["sealed"]),
     ]

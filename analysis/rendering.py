@@ -6,6 +6,7 @@ seal, journal or manifest, the analysis, the notebook, its parameters, or the ve
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import shutil
@@ -20,7 +21,7 @@ import nbformat
 import papermill
 
 from analysis import exports, overview, page
-from analysis.report import PROJECT, PhaseReport, open_report
+from analysis.report import PROJECT, PhaseReport, assert_phase, open_report
 from runner import seal
 from runner.errors import DataError
 from runner.plan import Plan
@@ -74,9 +75,9 @@ def render_campaign(store: Store, say: Say, *, phase: str | None = None, seed: i
     folder = PAGES / store.folder.name
     folder.mkdir(parents=True, exist_ok=True)
     closed = store.journal_path.exists() and bool(store.ledger().closed)
-    wanted = [name for name in plan.phases if phase in (None, name)]
-    if phase is not None and not wanted:
-        raise DataError(str(store.folder), f"no phase {phase!r} in the plan", expected=", ".join(plan.phases))
+    if phase is not None:
+        assert_phase(plan, phase)
+    wanted = [phase] if phase else list(plan.phases)
     if closed:
         for name in wanted:
             render_phase(store, plan, name, folder / page_name(name), say, seed)
@@ -110,7 +111,7 @@ def render_phase(store: Store, plan: Plan, phase: str, target: Path, say: Say, s
             str(source), f"no notebook for phase {phase} of {store.folder.name}", expected="one notebook for each phase"
         )
     key = staleness_key(store, source, seed)
-    if target.is_file() and _key_of(target) == key:
+    if up_to_date(target, key):
         return
     say(f"rendering {store.folder.name}, phase {phase}")
     parameters: dict[str, Any] = {"campaign": _campaign_parameter(store), "phase": phase}
@@ -137,13 +138,13 @@ def render_phase(store: Store, plan: Plan, phase: str, target: Path, say: Say, s
     check_executed(notebook, source.name)
     notebook.cells[0].source = f"# Phase {phase}: {overview.markdown(plan.phases[phase].title)}"
     notebook.cells.append(nbformat.v4.new_markdown_cell(downloads(store, phase, target, seed)))
-    notebook.metadata["benchbook"] = {"key": key}
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell.metadata.tags.append("remove-input")
+    notebook.metadata["benchbook"] = {"key": key, "cells": _cells_digest(notebook), "files": _digests_beside(target)}
     target.write_text(nbformat.writes(notebook), encoding="utf-8")
 
 
@@ -189,11 +190,27 @@ def staleness_key(store: Store, source: Path, seed: int | None) -> dict[str, Any
     }
 
 
-def _key_of(target: Path) -> Any:
+def up_to_date(target: Path, key: dict[str, Any]) -> bool:
+    """Whether a page was made from just this, and neither it nor a file beside it was touched since."""
     try:
-        return json.loads(target.read_text(encoding="utf-8"))["metadata"]["benchbook"]["key"]
-    except (ValueError, KeyError):
-        return None
+        notebook = nbformat.read(target, as_version=4)
+        stamp = notebook.metadata["benchbook"]
+        return bool(
+            stamp["key"] == key
+            and stamp["cells"] == _cells_digest(notebook)
+            and stamp["files"] == _digests_beside(target)
+        )
+    except (OSError, ValueError, KeyError, nbformat.ValidationError):
+        return False
+
+
+def _cells_digest(notebook: Any) -> str:
+    return hashlib.sha256(json.dumps(notebook.cells, sort_keys=True).encode()).hexdigest()
+
+
+def _digests_beside(target: Path) -> dict[str, str]:
+    """The files that a page offers for download, the page itself aside."""
+    return {path.name: seal.file_sha256(path) for path in sorted(target.parent.glob(f"{target.stem}-*"))}
 
 
 def write_front(say: Say) -> None:

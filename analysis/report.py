@@ -15,7 +15,7 @@ from analysis.model import Absolute, ClaimResult, Estimate
 from analysis.samples import PhaseData, read_phase
 from analysis.times import Times, where_time_goes
 from runner import seal
-from runner.errors import DataError
+from runner.errors import DataError, WrongUse
 from runner.plan import Phase, Plan
 from runner.store import Labels, Ledger, Store
 
@@ -23,7 +23,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def find_campaign(campaign: str | Path) -> Store:
-    """The store of a campaign's folder, given as it is or relative to the project. Raises PlanError when there is none."""
+    """The store of a campaign's folder, given as it is or relative to the project. Raises WrongUse when there is none."""
     path = Path(campaign)
     return Store.open(path if path.is_dir() or path.is_absolute() else PROJECT / path)
 
@@ -113,6 +113,40 @@ class PhaseReport:
         return where_time_goes(runs, ends.values())
 
 
+def assert_sealed(store: Store, plan: Plan) -> None:
+    """Raise DataError unless plan, orders, harness and host are as sealed, and the seal is the one in the journal.
+
+    Whatever the notebooks and the command line show rests on the plan: one that was changed after the runs must not
+    be shown as the sealed one.
+    """
+    sealed = seal.read(store)
+    named = [event["seal"] for event in store.journal().events if event["event"] == "sealed"]
+    problems = seal.file_differences(sealed, seal.sealed_files(store, plan))
+    if not named or named[-1] != sealed.digest:
+        problems.insert(
+            0, f"seal.json: its digest is {sealed.digest}, the journal names {named[-1] if named else 'none'}"
+        )
+    if problems:
+        raise DataError(
+            str(store.folder),
+            "not as it was sealed",
+            expected="the files that the seal names",
+            found="; ".join(problems),
+            remedy="restore the files from where the campaign was published",
+        )
+
+
+def assert_phase(plan: Plan, phase: str) -> None:
+    """Raise WrongUse for a phase that the plan does not have."""
+    if phase not in plan.phases:
+        raise WrongUse(
+            f"campaign {plan.campaign.id}",
+            f"no phase {phase!r} in the plan",
+            expected=", ".join(plan.phases),
+            remedy="name one of these",
+        )
+
+
 def open_report(campaign: str | Path, phase: str, seed: int | None = None, resamples: int | None = None) -> PhaseReport:
     """Read a phase's raw logs, assert its labels and compute everything.
 
@@ -120,15 +154,15 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
     """
     store = find_campaign(campaign)
     plan = store.plan()
-    if phase not in plan.phases:
-        raise DataError(str(store.folder), f"no phase {phase!r} in the plan", expected=", ".join(plan.phases))
+    assert_phase(plan, phase)
     described = plan.phases[phase]
     ledger = store.ledger()
+    assert_sealed(store, plan)
     if not ledger.closed:
         raise DataError(
             str(store.folder),
             "this campaign is not closed; its results are not looked at before",
-            remedy=f"python -m runner run {store.folder.name}",
+            remedy=f"python -m runner run {store.shown()}",
         )
     labels = assert_labels(store, plan, ledger)
     data = read_phase(store, plan, phase, ledger)

@@ -41,7 +41,7 @@ def read_phase(store: Store, plan: Plan, phase: str, ledger: Ledger | None = Non
         if labels.block not in numbers:
             numbers.append(labels.block)
         if labels in ledger.ends:
-            runs[labels] = store.read_run(labels)
+            runs[labels] = store.read_record(labels, ledger)
         reason = ledger.reason(labels)
         if reason:
             missing[labels.case, labels.block, labels.arm] = reason

@@ -146,6 +146,7 @@ def close(campaign: Path) -> None:
     """Write the last journal line and the manifest; `run` does it when all is done."""
     store = Store.open(campaign)
     described = store.plan()
+    seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
         seal.assert_unchanged(store, described, journal.events)
         closing.close(store, described, journal, ledger.fold(store.orders(), journal.events))

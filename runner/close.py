@@ -90,7 +90,7 @@ def close(store: Store, plan: Plan, journal: Journal, state: Ledger) -> None:
             str(store.folder),
             f"{len(outstanding)} blocks are outstanding",
             found=f"first: phase {block.phase}, case {block.case}, block {block.number}",
-            remedy=f"python -m runner run {store.folder.name}",
+            remedy=f"python -m runner run {store.shown()}",
         )
     write_metrics(store, plan, state)
     _finish(store, journal.append("close", counts=state.counts(), content_sha256=digest_of(content_digests(store))))

@@ -37,3 +37,9 @@ class DataError(BenchbookError):
 
 class Missing(BenchbookError):
     """A program or package that the campaign needs is not installed."""
+
+
+class WrongUse(BenchbookError):
+    """The command was called with something that does not exist or does not fit."""
+
+    exit_code = 2

@@ -12,36 +12,48 @@ from functools import partial
 from typing import Any
 
 from runner import close, engines, host, ledger, network, seal, trees
-from runner.errors import Refused
+from runner.errors import Refused, WrongUse
 from runner.files import fsync_folder
-from runner.journal import Journal, utc_now
+from runner.journal import Event, Journal, utc_now
 from runner.ledger import Block, Ledger
 from runner.orders import Labels
 from runner.plan import Plan
-from runner.progress import Progress
+from runner.progress import Progress, kind_of
 from runner.record import WRONG_ANSWER, Context, execute_run, record_interrupted, recovered_end
 from runner.store import Store
 
 QUIET_SAMPLE_S = 0.25
+QUIET_SAMPLES = 4  # at most, where no tick passes during one
 
 
 @dataclass(frozen=True)
 class Quiet:
     """What the host did just before a block."""
 
-    idle_load: float
+    idle_load: float | None  # None: no tick of these CPUs passed
     calibration_ratio: float
     holds: bool
+
+    def load_words(self, form: str) -> str:
+        """The load as it is shown."""
+        return "unknown" if self.idle_load is None else format(self.idle_load, form)
 
 
 def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
     """Execute what is outstanding. Returns how many runs have failed, and blocks stay void, in the campaign so far.
 
-    Raises Refused when seal, host, trees or harness are not as sealed, or when the plan says to refuse a busy host.
+    Raises WrongUse for a phase that is not in the plan, and Refused when seal, host, trees or harness are not as sealed, or
+    when the plan says to refuse a busy host.
     """
     plan = store.plan()
     if phase is not None and phase not in plan.phases:
-        raise Refused("--phase", f"no phase {phase!r} in the plan", expected=", ".join(plan.phases))
+        raise WrongUse(
+            "--phase",
+            f"no phase {phase!r} in the plan",
+            expected=", ".join(plan.phases),
+            remedy=f"python -m runner run {store.shown()} --phase {next(iter(plan.phases))}",
+        )
+    seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
         sealed = seal.assert_unchanged(store, plan, journal.events)
         assert_same_host(store, plan)
@@ -104,16 +116,11 @@ def _session(
             found=str(engine_found),
         )
     os.sched_setaffinity(0, host.parse_cpus(plan.host.cpus.housekeeping))
-    journal.append(
-        "session-start",
-        pid=os.getpid(),
-        boot_id=host.observe(plan.campaign.id)["details"]["boot_id"],
-        phase=phase,
-        seal=sealed.digest,
-    )
+    boot_id = host.observe(plan.campaign.id)["details"]["boot_id"]
+    session = journal.append("session-start", pid=os.getpid(), boot_id=boot_id, phase=phase, seal=sealed.digest)
     reason = "done"
     try:
-        _recover(store, plan, journal, progress)
+        _recover(store, plan, journal, progress, session)
         with ExitStack() as stack:
             ends = stack.enter_context(network.open_ends(plan.network))
             engine = stack.enter_context(engines.open_engine(plan, ends))
@@ -154,7 +161,7 @@ def _baseline(plan: Plan) -> list[int]:
     return times
 
 
-def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress) -> None:
+def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress, session: Event) -> None:
     """Bring the record of an earlier session to an end: interrupted runs, void blocks, their replacements.
 
     Each step looks at what the journal holds, so that a session that was killed in the middle of this is no exception.
@@ -162,7 +169,10 @@ def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress) -> 
     orders = store.orders()
     close.sweep(store)
     for labels in ledger.interrupted_runs(ledger.fold(orders, journal.events)):
-        end = recovered_end(store, labels) or record_interrupted(store, labels)
+        end = recovered_end(store, labels)
+        if end is None:
+            cause = ledger.interruption_cause(labels, journal.events, session["boot_id"])
+            end = record_interrupted(store, plan, session["seal"], labels, cause)
         journal.append("run-end", labels=asdict(labels), **asdict(end), recovered=True)
     state = ledger.fold(orders, journal.events)
     for labels, end in state.ends.items():
@@ -187,16 +197,15 @@ def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress) -> 
 
 
 def _replace(store: Store, plan: Plan, journal: Journal, progress: Progress, block: Block) -> None:
-    """Append the replacement of a void block, or say that the plan allows none; once for each void block."""
+    """Append the replacement of a void block, or say why there is none; once for each void block."""
     state = ledger.fold(store.orders(), journal.events)
     replaced = {(other.phase, other.case, other.replaces) for other in state.blocks}
     if block.key in replaced or block.key in state.irreplaceable:
         return
-    new = ledger.replacement(state, block, plan)
-    if new is not None:
-        journal.append("replacement", **ledger.replacement_event(new))
+    reason = ledger.why_not_replaced(state, block, plan)
+    if not reason:
+        journal.append("replacement", **ledger.replacement_event(ledger.replacement(state, block)))
         return
-    reason = f"the plan allows {plan.rules.replacement_blocks} for each case"
     journal.append("no-replacement", phase=block.phase, case=block.case, block=block.number, reason=reason)
     progress.say(f"void and not replaced: phase {block.phase}, case {block.case}, block {block.number}: {reason}")
 
@@ -208,15 +217,16 @@ def stops_phase(plan: Plan, end: ledger.End) -> bool:
 
 
 def _stop_phase(journal: Journal, progress: Progress, labels: Labels, end: ledger.End) -> None:
-    journal.append("phase-stopped", phase=labels.phase, reason=f"{labels}: {end.reason}")
-    progress.say(f"phase {labels.phase} stopped, by the plan's rule: {labels}: {end.reason}")
+    reason = f"{labels}: {kind_of(end.reason)}"  # `status` shows it: no measured value; the run's record has the rest
+    journal.append("phase-stopped", phase=labels.phase, reason=reason)
+    progress.say(f"phase {labels.phase} stopped, by the plan's rule: {reason}")
 
 
 def _walk(context: Context, journal: Journal, progress: Progress, phase: str | None) -> None:
     orders = context.store.orders()
     state = ledger.fold(orders, journal.events)
     blocks = [block for block in state.outstanding() if phase in (None, block.phase)]
-    progress.begin(blocks, done=len(state.ends))
+    progress.begin(blocks, state)
     with progress:
         for block in blocks:
             if block.phase not in ledger.fold(orders, journal.events).stopped:
@@ -234,13 +244,13 @@ def _block(context: Context, journal: Journal, progress: Progress, block: Block)
             f"the host was busy for {context.plan.rules.quiet_wait_s:g} s",
             expected=f"idle load at most {context.plan.rules.checks.idle_load}, calibration ratio at most "
             f"{context.plan.rules.checks.calibration_ratio}",
-            found=f"{quiet.idle_load:.2f} and {quiet.calibration_ratio:.2f}",
+            found=f"{quiet.load_words('.2f')} and {quiet.calibration_ratio:.2f}",
             remedy="quiet the host and run again; the block has not begun",
         )
     journal.append(
         "block-start",
         **key,
-        idle_load=round(quiet.idle_load, 4),
+        idle_load=None if quiet.idle_load is None else round(quiet.idle_load, 4),
         calibration_ratio=round(quiet.calibration_ratio, 4),
         waited_ns=waited,
         marked=not quiet.holds,
@@ -248,7 +258,7 @@ def _block(context: Context, journal: Journal, progress: Progress, block: Block)
     for labels in block.labels:
         progress.started(labels)
         end = _execute(context, journal, labels)
-        progress.ended(labels, end.outcome, end.reason)
+        progress.ended(labels, end, see=context.store.shown(context.store.run_folder(labels) / "run.json"))
         if stops_phase(context.plan, end):
             _stop_phase(journal, progress, labels, end)
             break
@@ -280,7 +290,7 @@ def wait_until_quiet(context: Context, waiting: Callable[[str], None]) -> Quiet:
         quiet = look(context)
         if quiet.holds or time.monotonic() >= deadline:
             return quiet
-        waiting(f"busy (load {quiet.idle_load:.0%}, calibration {quiet.calibration_ratio:.2f})")
+        waiting(f"busy (load {quiet.load_words('.0%')}, calibration {quiet.calibration_ratio:.2f})")
         time.sleep(min(1.0, max(0.0, deadline - time.monotonic())))
 
 
@@ -288,12 +298,16 @@ def look(context: Context) -> Quiet:
     """Load of the campaign's CPUs while nothing of it runs, and the calibration loop against its baseline."""
     groups = context.plan.host.cpus
     cpus = {cpu for group in (groups.housekeeping, groups.server, groups.client) for cpu in host.parse_cpus(group)}
-    before = host.cpu_ticks()
-    time.sleep(QUIET_SAMPLE_S)
-    load = host.busy_share(before, host.cpu_ticks(), cpus)
+    before, load = host.cpu_ticks(), None
+    for _ in range(QUIET_SAMPLES):
+        time.sleep(QUIET_SAMPLE_S)
+        load = host.busy_share(before, host.cpu_ticks(), cpus)
+        if load is not None:
+            break
     ratio = statistics.median(host.calibrate(host.parse_cpus(groups.client))) / context.baseline_ns
     checks = context.plan.rules.checks
-    return Quiet(load, ratio, load <= checks.idle_load and ratio <= checks.calibration_ratio)
+    quiet = load is not None and load <= checks.idle_load
+    return Quiet(load, ratio, quiet and ratio <= checks.calibration_ratio)
 
 
 def summary(state: Ledger) -> dict[str, Any]:

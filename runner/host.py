@@ -180,24 +180,29 @@ def counters() -> dict[str, Any]:
     }
 
 
-def busy_share(before: Mapping[str, list[int]], after: Mapping[str, list[int]], cpus: Iterable[int]) -> float:
-    """Share of the time between two readings in which the CPUs were not idle."""
+def busy_share(before: Mapping[str, list[int]], after: Mapping[str, list[int]], cpus: Iterable[int]) -> float | None:
+    """Share of the time between two readings in which the CPUs were not idle; None when no tick passed."""
     total = idle = 0
     for cpu in map(str, cpus):
         change = [b - a for a, b in zip(before[cpu], after[cpu], strict=True)]
         total += sum(change)
         idle += change[3] + change[4]
-    return 1 - idle / total if total else 0.0
+    return 1 - idle / total if total else None
 
 
-def steal_share(before: Mapping[str, list[int]], after: Mapping[str, list[int]]) -> float:
-    """Share of CPU time between two readings that the hypervisor gave to others."""
+def steal_share(before: Mapping[str, list[int]], after: Mapping[str, list[int]]) -> float | None:
+    """Share of CPU time between two readings that the hypervisor gave to others; None when no tick passed."""
     total = stolen = 0
     for cpu in before.keys() & after.keys():
         change = [b - a for a, b in zip(before[cpu], after[cpu], strict=True)]
         total += sum(change)
         stolen += change[7]
-    return stolen / total if total else 0.0
+    return stolen / total if total else None
+
+
+def cpus_beyond(planned: str, allowed: str) -> int | None:
+    """How many CPUs a process was allowed beyond the planned ones; None when the kernel did not say."""
+    return None if allowed == "unknown" else len(set(parse_cpus(allowed)) - set(parse_cpus(planned)))
 
 
 def checks_of(

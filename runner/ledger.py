@@ -98,6 +98,10 @@ class Ledger:
             return f"the phase stopped early: {self.stopped[labels.phase]}"
         return "not executed yet"
 
+    def done(self) -> int:
+        """How many runs need not be executed any more: those that ended well or failed, void blocks aside."""
+        return sum((run.phase, run.case, run.block) not in self.void for run in self.ends)
+
     def counts(self) -> dict[str, int]:
         """How many runs are in which state."""
         states = [self.state(labels) for labels in self.labels()]
@@ -160,16 +164,18 @@ def _replacement_event(
     runs = [Labels(**entry) for entry in event["runs"]]
     block = blocks_of(runs, event["replaces"])[0]
     replaced = (block.phase, block.case, event["replaces"])
+    void = next((other for other in ledger.blocks if other.key == replaced), None)
     if (
         len(block.labels) != len(runs)
         or block.key in keys
         or replaced not in ledger.void
         or replaced in _replaced(ledger)
+        or (void is not None and _failed_arms(ledger, void))
     ):
         raise DataError(
             where,
             "a replacement that cannot be",
-            expected="one new block, for a void block that has none yet",
+            expected="one new block, for a void block that has none yet and holds no failed run",
             found=f"block {block.number} for block {event['replaces']} of {block.case}",
         )
     ledger.blocks.append(block)
@@ -204,6 +210,17 @@ def _run_event(ledger: Ledger, known: set[Labels], event: dict[str, Any], where:
         ledger.ends[labels] = End(event["outcome"], event["reason"], event["files"])
 
 
+def interruption_cause(labels: Labels, events: Iterable[dict[str, Any]], boot_id: str) -> str:
+    """Why a run that has no end was interrupted: the host went down when it was started under another boot than this."""
+    then = ""
+    for event in events:
+        if event["event"] == "session-start":
+            then = event["boot_id"]
+        elif event["event"] == "run-start" and event["labels"] == asdict(labels):
+            return "host-down" if then and boot_id and then != boot_id else "runner-killed"
+    return "runner-killed"
+
+
 def interrupted_runs(ledger: Ledger) -> list[Labels]:
     """Runs that were started and have no end: the runner was killed, or the host went down."""
     return [labels for labels in ledger.started if labels not in ledger.ends]
@@ -223,11 +240,27 @@ def broken_blocks(ledger: Ledger) -> list[tuple[Block, str]]:
     return broken
 
 
-def replacement(ledger: Ledger, block: Block, plan: Plan) -> Block | None:
-    """The block to append for a void one: a number of its own, the same order; None beyond the plan's limit."""
-    same_case = [other for other in ledger.blocks if (other.phase, other.case) == (block.phase, block.case)]
-    if sum(other.replaces is not None for other in same_case) >= plan.rules.replacement_blocks:
-        return None
+def why_not_replaced(ledger: Ledger, block: Block, plan: Plan) -> str:
+    """Why a void block gets no replacement, by the rules; empty when it gets one."""
+    failed = _failed_arms(ledger, block)
+    if failed:
+        return f"it holds a failed run, which is never repeated: arm {', '.join(failed)}"
+    if sum(other.replaces is not None for other in _same_case(ledger, block)) >= plan.rules.replacement_blocks:
+        return f"the plan allows {plan.rules.replacement_blocks} for each case"
+    return ""
+
+
+def _failed_arms(ledger: Ledger, block: Block) -> list[str]:
+    return [run.arm for run in block.labels if run in ledger.ends and ledger.ends[run].outcome == "failed"]
+
+
+def _same_case(ledger: Ledger, block: Block) -> list[Block]:
+    return [other for other in ledger.blocks if (other.phase, other.case) == (block.phase, block.case)]
+
+
+def replacement(ledger: Ledger, block: Block) -> Block:
+    """The block to append for a void one: a number of its own, the same order."""
+    same_case = _same_case(ledger, block)
     number = max(other.number for other in same_case) + 1
     first = max(labels.sequence for labels in ledger.labels()) + 1
     runs = tuple(replace(labels, block=number, sequence=first + i) for i, labels in enumerate(block.labels))

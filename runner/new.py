@@ -15,6 +15,8 @@ from runner.files import write_whole
 from runner.planfile import parse
 from runner.store import Store
 
+LIMIT = "A shortened copy of {source}, with fewer cases and blocks; its plan names the limits that were written there."
+
 
 def shorten(text: str, campaign: str, source: str, *, root: bool, cpus: dict[str, str]) -> str:
     """The text of a plan, shortened as its [short] table says, for a host with these CPU groups."""
@@ -31,6 +33,10 @@ def shorten(text: str, campaign: str, source: str, *, root: bool, cpus: dict[str
             del document["phases"][identifier]
             continue
         _shorten_phase(document["phases"][identifier], set(short["cases"][identifier]), short["blocks"])
+        document["phases"][identifier]["limits"] = [LIMIT.format(source=source)]
+    used = {arm["tree"] for phase in document["phases"].values() for arm in phase["arms"]}
+    for name in set(document["trees"]) - used:
+        del document["trees"][name]
     return tomlkit.dumps(document)
 
 
@@ -75,8 +81,8 @@ def new_from(source: Store, folder: Path) -> Store:
     text = shorten(
         source.plan_path.read_text(encoding="utf-8"), folder.name, plan.campaign.id, root=os.geteuid() == 0, cpus=groups
     )
-    parse(text, str(folder / "plan.toml"))
-    for tree in plan.trees.values():
+    shortened = parse(text, str(folder / "plan.toml"))
+    for tree in shortened.trees.values():
         target = folder / tree.lock
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source.folder / tree.lock, target)

@@ -148,7 +148,7 @@ def execute_run(context: Context, labels: Labels, restart: Callable[[str], None]
     checks = host.checks_of(
         plan.rules.checks, counters_before, counters_after, (loop_before, loop_after), context.baseline_ns
     )
-    checks.append(_restart_check(engine_before, engine_after))
+    checks += [_restart_check(engine_before, engine_after), _pinning_check(plan, ended)]
     shown_argv, shown_environment = expand(plan, phase, labels, PLACES)
     record = {
         "format": 1,
@@ -240,6 +240,11 @@ def _restart_check(before: dict[str, Any], after: dict[str, Any]) -> dict[str, A
     return {"check": "engine_restarts", "value": int(restarted), "limit": 0, "holds": not restarted}
 
 
+def _pinning_check(plan: Plan, ended: process.Ended) -> dict[str, Any]:
+    beyond = host.cpus_beyond(plan.host.cpus.client, ended.cpus_allowed)
+    return {"check": "cpus_beyond_plan", "value": beyond, "limit": 0, "holds": None if beyond is None else beyond == 0}
+
+
 def why_failed(
     ended: process.Ended,
     log: benchfmt.Log,
@@ -296,22 +301,30 @@ def recovered_end(store: Store, labels: Labels) -> End | None:
     return End(record["outcome"], record["reason"], {name: file_sha256(folder / name) for name in RUN_FILES})
 
 
-def record_interrupted(store: Store, labels: Labels) -> End:
-    """Bring what an interrupted run left into the record: its raw output as it is, and that it has no result."""
+def record_interrupted(store: Store, plan: Plan, seal_digest: str, labels: Labels, cause: str) -> End:
+    """Bring what an interrupted run left into the record: its raw output as it is, and that it has no result.
+
+    A cause that the plan does not count as an interruption makes it a failed run.
+    """
     partial = store.partial_folder(labels)
     partial.mkdir(parents=True, exist_ok=True)
     for leftover in partial.glob(".*.partial"):
         leftover.unlink()
     for name in ("stdout.txt", "stderr.txt"):
         (partial / name).touch()
-    reason = "the runner ended before this run's record was written"
+    counts = cause in plan.rules.interruptions
+    reason = f"{cause}: the runner ended before this run's record was written"
+    if not counts:
+        reason += ", which the plan does not count as an interruption"
     return _finish(
         store,
         labels,
         {
             "format": 1,
+            "campaign": plan.campaign.id,
+            "seal": seal_digest,
             "labels": asdict(labels),
-            "outcome": "interrupted",
+            "outcome": "interrupted" if counts else "failed",
             "reason": reason,
             "recorded": utc_now(),
             "python": sys.version.split()[0],

@@ -56,7 +56,7 @@ def read(store: Store) -> Seal:
     """The campaign's seal. Raises DataError when there is none."""
     if not store.seal_path.is_file():
         raise DataError(
-            str(store.seal_path), "this campaign is not sealed", remedy=f"python -m runner seal {store.folder.name}"
+            str(store.seal_path), "this campaign is not sealed", remedy=f"python -m runner seal {store.shown()}"
         )
     return Seal(store.read_json(store.seal_path), file_sha256(store.seal_path))
 
@@ -159,7 +159,7 @@ def assert_unchanged(store: Store, plan: Plan, journal_events: list[dict[str, An
             "this is not the seal that the journal names",
             expected=sealed[-1] if sealed else "a sealed event",
             found=seal.digest,
-            remedy="restore seal.json, or seal again if nothing has run",
+            remedy=f"restore seal.json; before the first run: python -m runner seal {store.shown()}",
         )
     problems = file_differences(seal, sealed_files(store, plan))
     if problems:
@@ -167,7 +167,7 @@ def assert_unchanged(store: Store, plan: Plan, journal_events: list[dict[str, An
             str(store.folder),
             "changed since the seal",
             found="; ".join(problems),
-            remedy="restore the files; before the first run one may seal again",
+            remedy=f"restore the files; before the first run: python -m runner seal {store.shown()}",
         )
     as_run = {
         name.removeprefix("as-run/"): digest
@@ -181,7 +181,7 @@ def assert_unchanged(store: Store, plan: Plan, journal_events: list[dict[str, An
             "runner",
             "this is not the runner that was sealed",
             found="differs in " + ", ".join(changed),
-            remedy="check out the runner that was sealed; before the first run one may seal again",
+            remedy=f"check out the runner that was sealed; before the first run: python -m runner seal {store.shown()}",
         )
     return seal
 

@@ -6,13 +6,14 @@ Readers reach runs through `Store`, never by globbing, so that a packed store ca
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from runner.errors import DataError, PlanError
+from runner.errors import DataError, WrongUse
 from runner.files import file_sha256
 from runner.journal import Reading
 from runner.journal import read as read_journal
@@ -69,9 +70,9 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path) -> Store:
-        """The store of an existing campaign folder. Raises PlanError when there is no plan in it."""
+        """The store of an existing campaign folder. Raises WrongUse when there is no plan in it."""
         if not (folder / "plan.toml").is_file():
-            raise PlanError(
+            raise WrongUse(
                 str(folder),
                 "not a campaign folder",
                 expected="a folder with a plan.toml",
@@ -128,18 +129,26 @@ class Store:
 
     def read_stdout(self, labels: Labels, ledger: Ledger) -> bytes:
         """The raw output of a run. Raises DataError when it is not what the journal recorded at the run's end."""
-        path = self.run_folder(labels) / "stdout.txt"
-        expected = ledger.ends[labels].files.get("stdout.txt", "no digest in the journal")
+        return self._read_recorded(labels, ledger, "stdout.txt").read_bytes()
+
+    def read_record(self, labels: Labels, ledger: Ledger) -> dict[str, Any]:
+        """The record of an ended run. Raises DataError when it is not what the journal recorded at the run's end."""
+        self._read_recorded(labels, ledger, "run.json")
+        return self.read_run(labels)
+
+    def _read_recorded(self, labels: Labels, ledger: Ledger, name: str) -> Path:
+        path = self.run_folder(labels) / name
+        expected = ledger.ends[labels].files.get(name, "no digest in the journal")
         found = file_sha256(path) if path.is_file() else "no file"
         if found != expected:
             raise DataError(
                 str(path),
-                "not the raw output that the journal recorded",
+                "not the file that the journal recorded",
                 expected=expected,
                 found=found,
                 remedy="restore the file from where the campaign was published",
             )
-        return path.read_bytes()
+        return path
 
     def run_folders(self) -> Iterator[Path]:
         """Every folder that holds or should hold a run, planned or foreign, in sorted order."""
@@ -158,6 +167,12 @@ class Store:
     def relative(self, path: Path) -> str:
         """A path as it is shown and recorded: relative to the campaign folder."""
         return path.relative_to(self.folder).as_posix()
+
+    def shown(self, path: Path | None = None) -> str:
+        """The campaign, or a path of it, as the user can type it: below the current directory where it is there."""
+        path = path or self.folder
+        here = Path.cwd()
+        return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _folders(folder: Path) -> list[Path]:

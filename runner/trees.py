@@ -25,8 +25,13 @@ from runner.files import digest_of, file_sha256, sha256, write_whole
 from runner.plan import Tree
 from runner.process import call
 
+FORMAT = 2  # of identity.json; part of an environment's key, so that one of an earlier format is made again
+
 # Differ between installations of the same wheels: who installed, from where, and scripts that name their interpreter.
 _NOT_IDENTITY = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json"}
+
+_PATHS = ("path", "library_path")  # of the interpreter on this machine; no part of a tree's identity
+_STARTS = ("bin/python", "pyvenv.cfg")
 
 _DESCRIBE_PYTHON = """import json, os, platform, sys, sysconfig
 print(json.dumps({"version": platform.python_version(), "build": " ".join(platform.python_build()),
@@ -46,6 +51,7 @@ class Built:
     interpreter: dict[str, str]
     files: dict[str, str]  # what identifies the tree: relative path -> sha256
     bytecode: dict[str, str]  # compiled files; differ by machine, must not change between runs
+    links: dict[str, str]  # what starts the interpreter, outside the packages; differs by machine like bytecode
     marks: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of every file when it was last hashed
 
     @property
@@ -56,7 +62,7 @@ class Built:
     def identity(self) -> dict[str, Any]:
         """What the seal keeps: interpreter, wheels, and one digest over every installed file."""
         return {
-            "interpreter": {key: value for key, value in self.interpreter.items() if key != "path"},
+            "interpreter": {key: value for key, value in self.interpreter.items() if key not in _PATHS},
             "wheels": self.wheels,
             "files": len(self.files),
             "files_sha256": digest_of(self.files),
@@ -78,7 +84,7 @@ def materialise(name: str, tree: Tree, lock: Path) -> Built:
     """
     if not lock.is_file():
         raise DataError(str(lock), "the lock file of this tree is missing", expected="a requirements file with hashes")
-    key = sha256(f"{tree.python}\0{sys.platform}\0".encode() + lock.read_bytes())[:16]
+    key = sha256(f"{FORMAT}\0{tree.python}\0{sys.platform}\0".encode() + lock.read_bytes())[:16]
     folder = cache_folder() / f"{name}-{key}"
     if not (folder / "identity.json").is_file():
         _make(name, tree, lock, folder)
@@ -97,6 +103,7 @@ def load(name: str, folder: Path) -> Built:
             document["interpreter"],
             document["files"],
             document["bytecode"],
+            document["links"],
         )
     except (ValueError, KeyError, OSError) as error:
         raise DataError(
@@ -109,9 +116,13 @@ def load(name: str, folder: Path) -> Built:
 
 def check(built: Built, tree: Tree) -> Built:
     """Compare every file of a tree with what was installed. Raises DataError naming the first files that differ."""
-    marks = file_marks(built.packages)
+    marks = _marks(built)
     files, bytecode = scan(built.packages)
-    for kind, then, now in (("file", built.files, files), ("compiled file", built.bytecode, bytecode)):
+    for kind, then, now in (
+        ("file", built.files, files),
+        ("compiled file", built.bytecode, bytecode),
+        ("file", built.links, starts(built.folder)),
+    ):
         changed = sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path))
         if changed:
             raise DataError(
@@ -120,8 +131,7 @@ def check(built: Built, tree: Tree) -> Built:
                 found=", ".join(changed[:5]),
                 remedy=f"remove {built.folder}; it is made again",
             )
-    path = Path(built.interpreter["path"])
-    if not path.is_file() or interpreter_digest(str(path)) != built.interpreter["sha256"]:
+    if any(_digest(path) != expected for path, expected in _interpreter(built).items()):
         raise DataError(
             f"tree {built.name}",
             f"Python {tree.python} was replaced or removed since the tree was made",
@@ -135,8 +145,33 @@ def recheck(built: Built, tree: Tree) -> None:
 
     A file's change time cannot be set back without setting the clock, so that unchanged marks mean unchanged bytes.
     """
-    if file_marks(built.packages) != built.marks:
+    if _marks(built) != built.marks:
         check(built, tree)
+
+
+def starts(folder: Path) -> dict[str, str]:
+    """What starts a tree's interpreter: the target of a link, else the digest of the file."""
+    found = {name: folder / name for name in _STARTS}
+    return {
+        name: f"link to {os.readlink(path)}" if path.is_symlink() else _digest(path) for name, path in found.items()
+    }
+
+
+def _interpreter(built: Built) -> dict[Path, str]:
+    """The interpreter's executable, and its library where it has one, with their digests when the tree was made."""
+    known = built.interpreter
+    found = {Path(known["path"]): known["sha256"]}
+    return found | ({Path(known["library_path"]): known["library_sha256"]} if "library_path" in known else {})
+
+
+def _digest(path: Path) -> str:
+    return file_sha256(path) if path.is_file() else "gone"
+
+
+def _marks(built: Built) -> dict[str, tuple[int, ...]]:
+    """Marks of everything that `check` hashes."""
+    others = [*(built.folder / name for name in _STARTS), *_interpreter(built)]
+    return file_marks(built.packages) | {str(path): _mark(path) if os.path.lexists(path) else () for path in others}
 
 
 def _make(name: str, tree: Tree, lock: Path, folder: Path) -> None:
@@ -154,17 +189,18 @@ def _make(name: str, tree: Tree, lock: Path, folder: Path) -> None:
             "build": described["build"],
             "compiler": described["compiler"],
             "path": described["executable"],
-            "sha256": interpreter_digest(described["executable"]),
+            "sha256": file_sha256(Path(described["executable"])),
         }
         library = Path(described["library"])
         if library.is_file() and ".so" in library.name:
-            interpreter["library_sha256"] = file_sha256(library)
+            interpreter |= {"library_path": str(library), "library_sha256": file_sha256(library)}
         identity = {
             "packages": packages.relative_to(environment).as_posix(),
             "interpreter": interpreter,
             "files": files,
             "wheels": {path.name: file_sha256(path) for path in sorted(wheels.iterdir())},
             "bytecode": bytecode,
+            "links": starts(environment),
         }
         write_whole(environment / "identity.json", json.dumps(identity, indent=1).encode())
         if not (folder / "identity.json").is_file():
@@ -242,11 +278,6 @@ def _install(name: str, tree: Tree, lock: Path, environment: Path, wheels: Path)
             call(command, environment=inherited, limit_s=600, where=f"tree {name}")
 
 
-def interpreter_digest(path: str) -> str:
-    """Digest of the interpreter's executable."""
-    return file_sha256(Path(path))
-
-
 def assert_wheel_records(name: str, packages: Path) -> None:
     """Every file that a wheel's RECORD lists with a hash must have it. Raises DataError naming the file."""
     for record in sorted(packages.glob("*.dist-info/RECORD")):
@@ -284,10 +315,14 @@ def file_marks(packages: Path) -> dict[str, tuple[int, ...]]:
     marks: dict[str, tuple[int, ...]] = {}
     for parent, _, names in os.walk(packages):
         for name in names:
-            path = os.path.join(parent, name)
-            found = os.stat(path, follow_symlinks=False)
-            marks[path] = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            path = Path(parent, name)
+            marks[str(path)] = _mark(path)
     return marks
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    found = os.stat(path, follow_symlinks=False)
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def difference(sealed: Mapping[str, Any], found: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ source = "tests/harness"
 files = ["tiny.py"]
 
 [rules]
-interruptions = ["runner-killed", "host-down"]
+interruptions = {interruptions}
 wrong_answer = "{wrong_answer}"
 wrong_answer_exit = 3
 run_limit_s = {run_limit_s}
@@ -225,6 +225,7 @@ def write(
     (folder / "trees" / "plain.txt").write_text(lock)
     cpus = sorted(os.sched_getaffinity(0))
     settings: dict[str, object] = {
+        "interruptions": '["runner-killed", "host-down"]',
         "wrong_answer": "go-on",
         "run_limit_s": 60,
         "quiet_wait_s": 0.0,

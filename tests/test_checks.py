@@ -32,15 +32,23 @@ def test_a_check_that_holds_or_is_not_exposed_makes_no_mark() -> None:
 
 def test_marks_name_block_arm_value_and_limit() -> None:
     runs = {labels("LoadRecord", "final", 2): record(False)}
-    busy = {("B", "LoadRecord", 3): {"marked": True, "idle_load": 0.9}}
+    busy = {
+        ("B", "LoadRecord", 3): {"marked": True, "idle_load": 0.9, "calibration_ratio": 1.1},
+        ("B", "LoadRecord", 4): {"marked": True, "idle_load": 0.01, "calibration_ratio": 1.6},
+        ("B", "LoadRecord", 5): {"marked": True, "idle_load": None, "calibration_ratio": 1.1},
+    }
     found = checks.marks_of(runs, busy, LIMITS)
     assert found == (
         checks.Mark("LoadRecord", 3, None, checks.BUSY, 0.9, LIMITS.idle_load),
+        checks.Mark("LoadRecord", 4, None, checks.SLOW, 1.6, LIMITS.calibration_ratio),
+        checks.Mark("LoadRecord", 5, None, checks.BUSY, None, LIMITS.idle_load),
         checks.Mark("LoadRecord", 2, "final", "calibration ratio", 1.5, 1.25),
     )
-    assert checks.marked_blocks(found) == {("LoadRecord", 2), ("LoadRecord", 3)}
+    assert checks.marked_blocks(found) == {("LoadRecord", block) for block in (2, 3, 4, 5)}
     assert checks.mark_words(found) == (
-        "busy host before the block in block 3; calibration ratio up to 1.5 (limit 1.25) in block 2, in runs of final"
+        "load before the block up to 0.9 (limit 0.25) in blocks 3 and 5; "
+        "calibration ratio before the block up to 1.6 (limit 1.25) in block 4; "
+        "calibration ratio up to 1.5 (limit 1.25) in block 2, in runs of final"
     )
 
 

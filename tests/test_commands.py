@@ -58,7 +58,7 @@ def test_wrong_use_is_status_2(campaign: Campaign, argv: list[str]) -> None:
 def test_a_folder_that_is_no_campaign(tmp_path: Path, campaign: Campaign) -> None:
     for command in ("seal", "run", "verify"):
         done = campaign.python("-m", "runner", command, str(tmp_path / "tiny" / "trees"))
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "not a campaign folder" in done.stderr
 
 
@@ -145,8 +145,37 @@ def test_close_refuses_while_something_is_outstanding(campaign: Campaign) -> Non
 
 def test_an_unknown_phase_is_refused(campaign: Campaign) -> None:
     done = campaign.call("run", "--phase", "Z")
-    assert done.returncode == 1
-    assert "no phase 'Z' in the plan" in done.stderr
+    assert done.returncode == 2
+    assert "no phase 'Z' in the plan\n  expected: T\n" in done.stderr
+    assert f"what to do: python -m runner run {campaign.folder} --phase T\n" in done.stderr
+    assert [event["event"] for event in campaign.events()] == ["sealed"]
+
+
+def test_a_draft_stays_a_draft(tmp_path: Path, cache: Path) -> None:
+    draft = campaigns.write(tmp_path, cache)
+    for command in ("run", "close"):
+        done = draft.call(command)
+        assert done.returncode == 1
+        assert "this campaign is not sealed" in done.stderr
+    assert sorted(path.name for path in draft.folder.iterdir()) == ["plan.toml", "trees"]
+    assert draft.does("verify").stdout.startswith("note: not sealed yet")
+
+
+def test_what_to_do_is_a_command_that_works(campaign: Campaign, tmp_path: Path, cache: Path) -> None:
+    """The folder as one types it: below the current directory, or its full path; quoted where it must be."""
+
+    def below(folder: Path, command: str, here: Path) -> str:
+        environment = campaign.environment({"PYTHONPATH": str(PROJECT)})
+        argv = [sys.executable, "-m", "runner", command, str(folder)]
+        done = subprocess.run(argv, cwd=here, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        return done.stderr.rpartition("what to do: ")[2].strip()
+
+    draft = campaigns.write(tmp_path / "a folder", cache)
+    assert below(draft.folder, "run", tmp_path) == "python -m runner seal 'a folder/tiny'"
+    assert below(draft.folder, "close", draft.folder) == "python -m runner seal ."
+    assert below(draft.folder, "close", PROJECT) == f"python -m runner seal '{draft.folder}'"
+    assert below(campaign.folder, "close", tmp_path) == "python -m runner run tiny"
 
 
 def test_new_refuses_a_plan_that_cannot_be_shortened(campaign: Campaign, tmp_path: Path) -> None:

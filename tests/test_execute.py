@@ -10,10 +10,12 @@ import re
 import subprocess
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from runner import execute, planfile
 from tests import campaigns
 from tests.campaigns import Campaign, alive
 from tests.conftest import SECRET
@@ -73,7 +75,10 @@ def test_every_run_records_what_it_must(closed: Campaign) -> None:
         assert record["engine"] == {"before": {}, "after": {}}
         assert record["covariates"] == {"rows": "10"}
         assert record["started"] < record["ended"]
-        assert {check["check"] for check in record["checks"]} >= {"calibration_ratio", "steal_share", "oom_kills"}
+        checks = {check["check"]: check for check in record["checks"]}
+        assert set(checks) >= {"calibration_ratio", "steal_share", "oom_kills"}
+        pinning = {"check": "cpus_beyond_plan", "value": 0, "limit": 0, "holds": True}
+        assert checks["cpus_beyond_plan"] == pinning
     assert not re.search(
         rb'"(argv|python|tree)": "?/', (closed.run_folder(closed.orders()[0]) / "run.json").read_bytes()
     )
@@ -157,6 +162,57 @@ def test_a_closed_campaign_stays_as_it_is(closed: Campaign, tmp_path: Path) -> N
     assert (done.returncode, "closed already" in done.stderr) == (1, True)
 
 
+def test_every_start_of_a_run_is_one_line(tmp_path: Path, cache: Path) -> None:
+    """Where standard error is no terminal; how far the whole campaign is."""
+    campaign = campaigns.write(tmp_path, cache, blocks=2)
+    campaign.does("seal")
+    errors = campaign.does("run").stderr
+    shown = re.findall(r"^phase (\S+)  block (\d+)  (\S+)  (\S+)  (\d+/8)(  about 0:00:\d\d left)?$", errors, re.M)
+    assert [(case, int(block), arm) for _, block, case, arm, _, _ in shown] == [
+        place(entry) for entry in campaign.orders()
+    ]
+    assert [done for *_, done, _ in shown] == [f"{number}/8" for number in range(8)]
+    assert [bool(left) for *_, left in shown] == [False] + [True] * 7
+
+
+class Host:
+    """A host whose ticks are made up, one reading after the other."""
+
+    def __init__(self, *readings: int) -> None:
+        self.readings = list(readings)  # busy ticks so far; as many are idle
+
+    def ticks(self) -> dict[str, list[int]]:
+        busy = self.readings.pop(0)
+        cpus = range((max(os.sched_getaffinity(0))) + 1)
+        return {str(cpu): [busy, 0, 0, busy, 0, 0, 0, 0] for cpu in cpus}
+
+
+@pytest.mark.parametrize(
+    ("readings", "load", "holds", "left"),
+    [
+        ((0, 5), 0.5, True, 0),
+        ((0, 0, 0, 5, 9), 0.5, True, 1),  # asked again until a tick passed
+        ((3, 3, 3, 3, 3, 9), None, False, 1),  # and not for ever: a load that is not known does not hold
+    ],
+)
+def test_the_load_before_a_block(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    readings: tuple[int, ...],
+    load: float | None,
+    holds: bool,
+    left: int,
+) -> None:
+    made_up_host = Host(*readings)
+    monkeypatch.setattr(execute.host, "cpu_ticks", made_up_host.ticks)
+    monkeypatch.setattr(execute, "QUIET_SAMPLE_S", 0)
+    plan = planfile.load(campaigns.write(tmp_path, tmp_path).folder / "plan.toml")
+    context: Any = SimpleNamespace(plan=plan, baseline_ns=10.0**12)
+    quiet = execute.look(context)
+    assert (quiet.idle_load, quiet.holds, len(made_up_host.readings)) == (load, holds, left)
+    assert quiet.load_words(".0%") == ("unknown" if load is None else "50%")
+
+
 # -- runs that fail
 
 
@@ -202,10 +258,12 @@ def test_each_failure_is_recorded_with_its_reason_and_the_others_go_on(failures:
         if kind:
             assert record["outcome"] == "failed"
             assert re.match(reason, record["reason"]), (kind, record["reason"])
-            where = f"phase T, case Load, block {labels['block']}, arm {labels['arm']}: "
-            assert where + record["reason"][:20] in errors
+            where = f"failed: phase T, case Load, block {labels['block']}, arm {labels['arm']}: "
+            shown = re.split("[:;]", record["reason"])[0].replace("stdout.txt", "its stdout.txt cannot be used")
+            assert f"{where}{shown}; see {campaign.run_folder(labels) / 'run.json'}\n" in errors
         else:
             assert (record["outcome"], record["reason"]) == ("ok", None), labels
+    assert not re.search("9 rows|fast|last words|MemoryError|1\\.5 s", errors)  # nothing that a run measured or printed
     assert f"15 of 15 runs in 0:00:{errors.rpartition('in 0:00:')[2][:2]}; 11 failed" in errors
 
 
@@ -246,7 +304,7 @@ def test_a_wrong_answer_stops_the_phase_where_the_plan_says_so(tmp_path: Path, c
     assert trace[-1]["arm"] == "one"
     assert len(trace) == campaign.orders().index(next(e for e in campaign.orders() if e["arm"] == "one")) + 1
     status = campaign.does("status").stdout
-    assert "phase T stopped: phase T, case Load, block 1, arm one: wrong answer" in status
+    assert "phase T stopped: phase T, case Load, block 1, arm one: wrong answer\n" in status
     assert f"stopped      {8 - len(trace):>6}" in status
     assert campaign.events()[-1]["event"] == "close"
     campaign.does("verify")

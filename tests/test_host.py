@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import host
-from runner.host import busy_share, checks_of, cpu_groups, differences, format_cpus, parse_cpus, steal_share
+from runner.host import (
+    busy_share,
+    checks_of,
+    cpu_groups,
+    cpus_beyond,
+    differences,
+    format_cpus,
+    parse_cpus,
+    steal_share,
+)
 from runner.plan import CpuGroups
 from tests.small import plan
 
@@ -103,6 +113,23 @@ def test_steal_share() -> None:
     assert steal_share({"0": ticks()}, {"0": ticks(steal=5)}) == 1
 
 
+def test_a_share_of_no_time_is_unknown_and_not_zero() -> None:
+    still = {"0": ticks(), "1": ticks()}
+    assert busy_share(still, still, [0, 1]) is None
+    assert busy_share(still, still | {"1": ticks(idle=1)}, [0]) is None
+    assert steal_share(still, still) is None
+    assert steal_share({}, {}) is None
+    assert found(later(cpu_ticks=COUNTERS["cpu_ticks"]))["steal_share"] == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("planned", "allowed", "beyond"),
+    [("1", "1", 0), ("2-3", "3", 0), ("1", "0-1", 1), ("1", "0-7", 7), ("0-1", "2", 1), ("1", "unknown", None)],
+)
+def test_cpus_beyond_the_plan(planned: str, allowed: str, beyond: int | None) -> None:
+    assert cpus_beyond(planned, allowed) == beyond
+
+
 COUNTERS: dict[str, Any] = {
     "cpu_ticks": {"0": ticks()},
     "swap_pages": 5,
@@ -180,11 +207,10 @@ def test_what_is_observed_here() -> None:
     )
     counters = host.counters()
     assert all(len(fields) == 8 for fields in counters["cpu_ticks"].values())
-    assert (
-        0
-        <= busy_share(counters["cpu_ticks"], host.counters()["cpu_ticks"], [min(map(int, counters["cpu_ticks"]))])
-        <= 1
-    )
+    time.sleep(0.1)
+    share = busy_share(counters["cpu_ticks"], host.counters()["cpu_ticks"], [min(map(int, counters["cpu_ticks"]))])
+    assert share is not None
+    assert 0 <= share <= 1
     loops = host.calibrate([min(host.os.sched_getaffinity(0))])
     assert len(loops) == host.CALIBRATION_ROUNDS
     assert min(loops) > 0

@@ -19,8 +19,10 @@ from runner.ledger import (
     broken_blocks,
     fold,
     interrupted_runs,
+    interruption_cause,
     replacement,
     replacement_event,
+    why_not_replaced,
 )
 from runner.orders import Labels, expand
 from runner.plan import Plan
@@ -83,12 +85,12 @@ class Story:
         for block, reason in broken_blocks(self.ledger()):
             self.void(block, reason)
         for block in unreplaced(self.ledger()):
-            new = replacement(self.ledger(), block, self.plan)
-            if new is None:
+            reason = why_not_replaced(self.ledger(), block, self.plan)
+            if reason:
                 fields = {"phase": block.phase, "case": block.case, "block": block.number}
-                self.add("no-replacement", **fields, reason="the plan's limit")
+                self.add("no-replacement", **fields, reason=reason)
             else:
-                self.add("replacement", **replacement_event(new))
+                self.add("replacement", **replacement_event(replacement(self.ledger(), block)))
 
 
 def test_before_anything_happened() -> None:
@@ -234,7 +236,7 @@ def test_replacements_get_numbers_of_their_own_and_the_same_order() -> None:
     story.recover()
     ledger = story.ledger()
     assert ledger.blocks[-1] == again
-    assert ledger.irreplaceable == {second.key: "the plan's limit"}
+    assert ledger.irreplaceable == {second.key: "the plan allows 2 for each case"}
     # Another case has its own two.
     other = blocks_of(ORDERS)[1]
     assert other.case == "Set"
@@ -245,7 +247,53 @@ def test_replacements_get_numbers_of_their_own_and_the_same_order() -> None:
 
 def test_no_replacement_where_the_plan_allows_none() -> None:
     none = PLAN.model_copy(update={"rules": PLAN.rules.model_copy(update={"replacement_blocks": 0})})
-    assert replacement(fold(ORDERS, []), b0(), none) is None
+    assert why_not_replaced(fold(ORDERS, []), b0(), none) == "the plan allows 0 for each case"
+    assert why_not_replaced(fold(ORDERS, []), b0(), PLAN) == ""
+
+
+def test_a_failed_run_is_never_repeated() -> None:
+    story = Story()
+    first, second = b0().labels
+    story.begin(b0())
+    story.run(first, "failed")
+    story.recover()
+    ledger = story.ledger()
+    assert len(ledger.blocks) == len(blocks_of(ORDERS))
+    why = f"it holds a failed run, which is never repeated: arm {first.arm}"
+    assert ledger.irreplaceable == {b0().key: why}
+    assert ledger.reason(first) == "failed: a reason"
+    assert ledger.reason(second) == "void block: the session ended between its runs"
+    assert (ledger.state(first), ledger.state(second)) == ("failed", "void")
+    story.events.pop()
+    story.add("replacement", **new(1))
+    with pytest.raises(DataError, match=r"a replacement that cannot be\n.*holds no failed run"):
+        story.ledger()
+
+
+def test_runs_that_need_not_be_executed_any_more() -> None:
+    story = Story()
+    story.whole(b0(), "failed")
+    story.begin(blocks_of(ORDERS)[1])
+    story.run(blocks_of(ORDERS)[1].labels[0])
+    assert story.ledger().done() == 3
+    story.recover()
+    assert story.ledger().done() == 2  # the void block's run is executed again, in its replacement
+    assert sum(len(block.labels) for block in story.ledger().outstanding()) == len(ORDERS) - 2
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "cause"),
+    [("a", "a", "runner-killed"), ("a", "b", "host-down"), ("", "b", "runner-killed"), ("a", "", "runner-killed")],
+)
+def test_the_cause_of_an_interruption(then: str, now: str, cause: str) -> None:
+    """By the session that started the run, not by the one before it or the present one."""
+    story = Story()
+    story.add("session-start", boot_id="earlier")
+    story.run(ORDERS[0])
+    story.add("session-start", boot_id=then)
+    story.start(ORDERS[1])
+    story.add("session-start", boot_id=now)
+    assert interruption_cause(ORDERS[1], story.events, now) == cause
 
 
 def test_a_replacement_survives_the_journal() -> None:

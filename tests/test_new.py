@@ -91,12 +91,25 @@ def test_everything_else_stays_also_comments() -> None:
     ):
         assert line in found.splitlines()
     before, after = tomllib.loads(TEXT), tomllib.loads(found)
-    for key in ("statistics", "engine", "harness", "rules", "trees"):
+    for key in ("statistics", "engine", "harness", "rules"):
         assert after[key] == before[key]
-    gone = {"blocks", "cases", "claims"}
+    gone = {"blocks", "cases", "claims", "limits"}
     kept = {key: value for key, value in before["phases"]["B"].items() if key not in gone}
     assert {key: value for key, value in after["phases"]["B"].items() if key not in gone} == kept
     assert after["phases"]["B"]["cases"] == before["phases"]["B"]["cases"][:2]
+
+
+@pytest.mark.parametrize("text", [TEXT, changed("order_seed = 5\n", 'order_seed = 5\nlimits = ["About it."]\n')])
+def test_limits_are_those_of_a_shortened_copy(text: str) -> None:
+    assert parse(short(text)).phases["B"].limits == (
+        "A shortened copy of small, with fewer cases and blocks; its plan names the limits that were written there.",
+    )
+
+
+def test_trees_that_no_phase_uses_any_more_go() -> None:
+    assert list(parse(short()).trees) == ["new"]
+    both = changed('tree = "new"', 'tree = "old"', after="[phases.B]")
+    assert list(parse(short(both)).trees) == ["old", "new"]
 
 
 @pytest.mark.parametrize(
@@ -133,8 +146,8 @@ def test_a_new_campaign_of_this_host(source: Store, tmp_path: Path, monkeypatch:
     plan = made.plan()
     assert (plan.campaign.id, plan.campaign.short, plan.network.kind) == ("quick", "small", "loopback")
     assert plan.host.cpus.model_dump() == {"housekeeping": "0", "server": "0", "client": "1"}
-    assert sorted(made.files()) == ["plan.toml", "trees/new.txt", "trees/old.txt"]
-    assert (made.folder / "trees/old.txt").read_text() == "# old\n"
+    assert sorted(made.files()) == ["plan.toml", "trees/new.txt"]  # no phase that is left uses the old tree
+    assert (made.folder / "trees/new.txt").read_text() == "# new\n"
     with pytest.raises(Refused, match="this folder exists already"):
         new_from(source, tmp_path / "quick")
     with pytest.raises(Refused, match=r"this plan has no \[short\] table"):

@@ -83,6 +83,9 @@ def test_a_new_seed_moves_the_percentile_interval_by_little(tmp_path: Path) -> N
     ("parameters", "message"),
     [
         (("-p", "sede", "1"), "unknown: sede"),
+        (("-p", "_seed", "1"), "unknown: _seed"),
+        (("-p", "page", "1"), "unknown: page"),
+        (("-p", "open", "1"), "unknown: open"),
         (("-p", "seed", "abc"), "notebook parameter seed: expected int"),
         (("-p", "campaign", "data/none"), "not a campaign folder"),
         (("-p", "phase", "Q"), "no phase 'Q' in the plan"),
@@ -95,11 +98,11 @@ def test_a_wrong_parameter_is_an_error(tmp_path: Path, parameters: tuple[str, ..
 
 
 def test_parameters_are_checked_by_name_and_type() -> None:
-    good: dict[str, Any] = {"campaign": "x", "phase": "B", "seed": None, "resamples": None, "In": [], "_x": 1}
-    with pytest.raises(DataError, match="unknown: resample"):
-        page.begin(good | {"resample": 3})
+    good: dict[str, Any] = {"campaign": "x", "phase": "B", "seed": None, "resamples": None}
+    with pytest.raises(DataError, match="unknown: _resample, resample"):
+        page.begin(good | {"In": ["", "seed = None", "resample = 3; _resample: int = 4", "report = begin()"]})
     with pytest.raises(DataError, match="resamples: expected int"):
-        page.begin(good | {"resamples": True})
+        page.begin(good | {"In": ["", "report = begin()"], "resamples": True})
 
 
 def test_the_committed_notebook_holds_no_output_and_no_logic() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -32,6 +33,15 @@ GOOD = "BenchmarkScan/serial 10 1.5 ns/op\nBenchmarkScan/serial 10 2.5 ns/op\nBe
 
 def ended(status: int | None = 0, signal: str | None = None, timed_out: bool = False) -> process.Ended:
     return process.Ended(status, signal, timed_out, 1, {}, {}, 0, "0")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "value", "holds"), [("{client}", 0, True), ("{client},8000-8002", 3, False), ("unknown", None, None)]
+)
+def test_the_check_of_pinning(plan: Plan, allowed: str, value: int | None, holds: bool | None) -> None:
+    found = dataclasses.replace(ended(), cpus_allowed=allowed.format(client=plan.host.cpus.client))
+    expected = {"check": "cpus_beyond_plan", "value": value, "limit": 0, "holds": holds}
+    assert record._pinning_check(plan, found) == expected
 
 
 def why(plan: Plan, how: process.Ended, text: str = GOOD, after: dict[str, int | None] | None = None) -> str:

@@ -182,7 +182,7 @@ class Starter:
         options["parameters"] = json.dumps(SMALL[case] if parameters is None else parameters)
         environment = {**self.server.environment, "PGDATABASE": database, "PYTHONHASHSEED": "1"}
         environment |= changes.pop("environment", {})
-        argv = [str(self.pythons[tree]), "-B", "-s", str(HARNESS)]
+        argv = [str(self.pythons[tree]), "-B", "-s", *changes.pop("program", [str(HARNESS)])]
         for name, value in (options | changes).items():
             argv += [f"--{name}", value]
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
@@ -235,7 +235,8 @@ def test_configuration_says_what_was_measured(outcomes: dict[tuple[str, str], Ou
     assert found["compiled"].split(",") == TREES[tree]["compiled"]
     assert found["server"].startswith("18.")
     assert (found["isolation"], found["gc"], found["hash-seed"]) == ("read committed", "enabled", "1")
-    assert found["rows"] == str(parameters.get("rows", parameters.get("operations")))
+    assert found["rows"] == str(parameters.get("rows", 0))  # tables that are written begin empty
+    assert found["records-per-op"] == str(parameters.get("records", 1))
     assert found["record-bytes"] == str(parameters["record_bytes"])
 
 
@@ -282,6 +283,73 @@ def test_a_damaged_record_is_a_wrong_answer(start: Starter, case: str) -> None:
     assert match[1] == match[3]
     assert match[2] != match[4]
     assert "first difference at record" in outcome.stderr
+
+
+FAULTY = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import recordlayer as r
+
+def lose(fault):
+    if fault == "not found":  # record 0, by whichever way it is asked for
+        get, entries = r.Session.get, r.index_entries
+        r.Session.get = lambda session, model, number: get(session, model, number or -1)
+        r.index_entries = lambda bench, session, n: [number or -1 for number in entries(bench, session, n)]
+    elif fault == "not saved":
+        r.Session.commit = lambda session: session.rollback()
+    elif fault == "not stored":
+        insert = r.Layout.insert
+        r.Layout.insert = lambda layout, cursor, rows: insert(layout, cursor, rows[:-1])
+
+lose(sys.argv[2])
+r.KEPT_RECORDS = 1  # so that what only the count can see is not compared record by record
+sys.exit(r.main(sys.argv[3:]))
+"""
+
+
+def faulty(fault: str) -> list[str]:
+    return ["-c", FAULTY, str(HARNESS.parent), fault]
+
+
+@pytest.mark.parametrize(
+    ("tree", "case", "records"),  # of three operations one loads record 0, or two have it in their window
+    [
+        *((tree, "LoadRecord", "0.666667") for tree in TREES),
+        *((tree, f"ScanIndexRecords/{way}", "39.3333") for tree in TREES for way in ("serial", "pipelined")),
+    ],
+)
+def test_none_is_not_a_record(start: Starter, tree: str, case: str, records: str) -> None:
+    outcome = start(tree, case, SMALL[case] | {"warmup_s": 0, "duration_s": 0.1}, program=faulty("not found"))
+    assert outcome.status == 3, outcome.stderr
+    assert no_results(outcome)
+    assert outcome.lines[-2] == f"--- FAIL: Benchmark{case}"
+    match = re.fullmatch(r"    returned by \d+ operations: expected (\d+) records, found (\d+)", outcome.lines[-1])
+    assert match
+    assert int(match[1]) > int(match[2]) > 0
+    assert outcome.configuration["records-per-op"] == records
+
+
+def test_warming_up_is_checked_too(start: Starter) -> None:
+    parameters = SMALL["LoadRecord"] | {"warmup_s": 0.05}
+    outcome = start("final", "LoadRecord", parameters, program=faulty("not found"))
+    assert outcome.status == 3, outcome.stderr
+    assert "rows" not in outcome.configuration  # printed when warming up is over
+
+
+@pytest.mark.parametrize(
+    ("fault", "case", "key", "value"),
+    [
+        ("not saved", "SaveRecord", "records-per-op", "0"),
+        ("not saved", "SaveSplitRecord", "records-per-op", "0"),
+        ("not stored", "LoadRecord", "rows", "19"),
+        ("not stored", "ScanRecordsSplitVersioned", "rows", "19"),
+    ],
+)
+def test_counts_are_of_what_is_there(start: Starter, fault: str, case: str, key: str, value: str) -> None:
+    parameters = SMALL[case] | ({} if "operations" in SMALL[case] else {"warmup_s": 0})
+    outcome = start("final", case, parameters, program=faulty(fault))
+    assert outcome.status == 3, outcome.stderr
+    assert outcome.configuration[key] == value
 
 
 LOAD = SMALL["LoadRecord"]
@@ -346,7 +414,7 @@ def answer(operations, records, kept):
         return str(error).split(":")[0]
     return "right"
 
-operations, elapsed, records, kept = r.time_reads(lambda n: (n, n), 0.005, 3)
+operations, elapsed, records, kept = r.time_reads(lambda n: (n, n), len, 0.005, 3)
 noise = r.stream(1, "payload", 0, 100_000)
 print(json.dumps({
     "right": answer(2, 4, [(0, objects[:2]), (4, objects[2:4])]),
@@ -354,6 +422,7 @@ print(json.dumps({
     "other window": answer(1, 2, [(1, objects[:2])]),
     "missing": answer(1, 2, [(0, [objects[0], None])]),
     "too few": answer(2, 3, []),
+    "real": bench.count_real([objects[0], None, "record", (1,), r.ORDERS.record(), objects[1]]),
     "prices": sorted(r.prices(1, 50)) == [1000 + 3 * n for n in range(50)] and r.prices(1, 50) != sorted(r.prices(1, 50)),
     "digests": len({r.digest(rows) for rows in ([("a",), ("b",)], [("a", "b")], [("ab",)], [(1,)], [("1",)], [(b"1",)], [])}),
     "compressed": len(zlib.compress(noise, 9)) / len(noise),
@@ -375,6 +444,7 @@ def test_helpers(pythons: dict[str, Path]) -> None:
         "other window": "returned by operation 1",
         "missing": "returned by operation 0",
         "too few": "returned by 2 operations",
+        "real": 2,
         "prices": True,
         "digests": 7,
         "reads": [True, 3, True, True],

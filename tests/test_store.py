@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runner import files
-from runner.errors import DataError, PlanError
+from runner.errors import DataError, WrongUse
 from runner.files import canonical_json, digest_of, manifest_text, sha256, tree_digests, write_whole
 from runner.ledger import End, fold
 from runner.orders import Labels, expand
@@ -104,9 +104,9 @@ def test_no_two_runs_share_a_folder(store: Store) -> None:
 
 
 def test_not_a_campaign(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"not a campaign folder\n.*\n  found: none"):
+    with pytest.raises(WrongUse, match=r"not a campaign folder\n.*\n  found: none"):
         Store.open(tmp_path)
-    with pytest.raises(PlanError, match="no such folder"):
+    with pytest.raises(WrongUse, match="no such folder"):
         Store.open(tmp_path / "nowhere")
 
 
@@ -146,7 +146,7 @@ def test_raw_output_is_what_the_journal_recorded(store: Store) -> None:
     ledger.ends[LABELS] = End("ok", None, {"stdout.txt": sha256(b"words\r\n\xff")})
     assert store.read_stdout(LABELS, ledger) == b"words\r\n\xff"
     (folder / "stdout.txt").write_bytes(b"words\n\xff")
-    with pytest.raises(DataError, match=r"1-on/stdout\.txt: not the raw output that the journal recorded"):
+    with pytest.raises(DataError, match=r"1-on/stdout\.txt: not the file that the journal recorded"):
         store.read_stdout(LABELS, ledger)
     (folder / "stdout.txt").unlink()
     with pytest.raises(DataError, match=r"found: no file"):

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,53 @@ def test_an_altered_added_or_removed_file(built: trees.Built, tmp_path: Path) ->
     module.unlink()
     with pytest.raises(DataError, match=r"tinypackage\.py"):
         trees.recheck(built, tree_of())
+
+
+@pytest.mark.parametrize("name", ["pyvenv.cfg", "bin/python"])
+def test_what_starts_the_interpreter_is_checked(built: trees.Built, tmp_path: Path, name: str) -> None:
+    path = built.folder / name
+    if name == "bin/python":
+        assert path.is_symlink()
+        path.unlink()
+        path.symlink_to(shutil.which("true") or "")
+    else:
+        path.write_text(path.read_text() + "include-system-site-packages = true\n")
+    for look in (trees.recheck, trees.check):
+        with pytest.raises(DataError, match=rf"1 file\(s\) altered[\s\S]*found: {name}"):
+            look(built, tree_of())
+    path.unlink()
+    with pytest.raises(DataError, match=name):
+        trees.materialise("tiny", tree_of(), tmp_path / "1.0.txt")
+    assert trees.starts(built.folder)[name] == "gone"
+
+
+def test_an_interpreter_that_is_a_file_of_the_tree(built: trees.Built) -> None:
+    path = built.folder / "bin" / "python"
+    path.unlink()
+    path.write_bytes(b"a copy")
+    assert trees.starts(built.folder)["bin/python"] == hashlib.sha256(b"a copy").hexdigest()
+
+
+def test_the_interpreters_library_is_checked(built: trees.Built, tmp_path: Path) -> None:
+    library = tmp_path / "libpython.so"
+    library.write_bytes(b"one")
+    known = built.interpreter | {"library_path": str(library), "library_sha256": hashlib.sha256(b"one").hexdigest()}
+    other = trees.check(replace(built, interpreter=known), tree_of())
+    assert "library_path" not in other.identity()["interpreter"]
+    assert other.identity()["interpreter"]["library_sha256"] == known["library_sha256"]
+    trees.recheck(other, tree_of())
+    library.write_bytes(b"two")
+    with pytest.raises(DataError, match="was replaced or removed since the tree was made"):
+        trees.recheck(other, tree_of())
+
+
+def test_an_environment_of_an_earlier_format_is_made_again(
+    built: trees.Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "FORMAT", trees.FORMAT + 1)
+    again = trees.materialise("tiny", tree_of(), tmp_path / "1.0.txt")
+    assert again.folder != built.folder
+    assert again.identity() == built.identity()
 
 
 def test_same_size_and_time_do_not_hide_a_change(built: trees.Built) -> None:

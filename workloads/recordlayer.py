@@ -145,12 +145,6 @@ class Layout:
                 records[number] += [position, bytes(data)]
         return [tuple(record) for record in records.values()]
 
-    def damage(self, cursor: Any) -> None:
-        """Flip one stored bit of the first record."""
-        column, key = ("data", "position = 0 AND record_id") if self.chunk else ("payload", "id")
-        change = f"{column} = set_byte({column}, 0, get_byte({column}, 0) # 1)"
-        cursor.execute(f"UPDATE {self.tables[-1]} SET {change} WHERE {key} = 0")
-
 
 def order_layout(table: str, indexed: bool) -> Layout:
     """A small record that is one row, with or without a secondary index on price."""
@@ -189,7 +183,7 @@ def split_layout(table: str, versioned: bool) -> Layout:
     return Layout(base.metadata, Record, ("id", "size", "version") if versioned else ("id", "size"), Chunk)
 
 
-# ---- what is timed: one action in a new session; action n does the same in every arm
+# ---- what is timed: one action in a new Session; action n does the same in every arm
 
 
 def save(bench: Bench, session: Session, n: int) -> Sequence[Any]:
@@ -348,7 +342,7 @@ class Bench:
         return n * self.records % self.size
 
     def operation(self, engine: Any) -> Operation:
-        """The case's action in a session of its own."""
+        """The case's action in a Session of its own."""
         action = self.case.action
 
         def operation(n: int) -> Sequence[Any]:
@@ -370,13 +364,24 @@ class Bench:
                 self.cursor.execute(f"VACUUM (ANALYZE) {table}")
 
     def corrupt(self) -> None:
-        """For drills: damage one stored record, so that a check has to fire."""
+        """For drills: flip one stored bit of the first record, so that a check has to fire."""
         if self.parameters["corrupt"]:
-            self.layout.damage(self.cursor)
+            column, key = ("data", "position = 0 AND record_id") if self.layout.chunk else ("payload", "id")
+            change = f"{column} = set_byte({column}, 0, get_byte({column}, 0) # 1)"
+            self.cursor.execute(f"UPDATE {self.layout.tables[-1]} SET {change} WHERE {key} = 0")
 
     def check_stored(self, count: int) -> None:
         """Compare what is stored with what the payload seed says."""
         require_equal("stored", self.rows[:count], self.layout.stored(self.cursor))
+
+    def count_stored(self) -> int:
+        """How many records are stored."""
+        self.cursor.execute(f"SELECT count(*) FROM {self.layout.tables[0]}")
+        return int(self.cursor.fetchone()[0])
+
+    def count_real(self, result: Sequence[Any]) -> int:
+        """How many of the returned are records: the case's own mapped class, neither None nor anything else."""
+        return list(map(type, result)).count(self.layout.record)
 
     def check_returned(self, operations: int, records: int, kept: Iterable[tuple[int, Sequence[Any]]]) -> None:
         """Compare how many records all operations returned, and exactly which ones the last did."""
@@ -400,23 +405,34 @@ def time_operations(operation: Operation, operations: int) -> int:
     return time.perf_counter_ns() - start
 
 
-def time_reads(operation: Operation, duration_s: float, keep: int) -> tuple[int, int, int, deque[Any]]:
+def time_reads(
+    operation: Operation, count: Callable[[Sequence[Any]], int], duration_s: float, keep: int
+) -> tuple[int, int, int, deque[Any]]:
     """Read for a set duration: operations, nanoseconds, records, and the last results with their n.
 
-    The clock is read after every operation, which costs well under 0.1 us; an operation that has
-    begun is finished and counted with all its time.
+    Timed, for every arm alike: the operation, keeping its result (which frees an older one) and one reading
+    of the clock. Not timed: counting the records of the result, longer the more there are. An operation that
+    has begun is finished and counted with all its time.
     """
     kept: deque[Any] = deque(maxlen=keep)
-    n = records = 0
-    start = now = time.perf_counter_ns()
-    deadline = start + round(duration_s * 1e9)
-    while now < deadline:
+    n = records = elapsed = 0
+    limit = round(duration_s * 1e9)
+    while elapsed < limit:
+        start = time.perf_counter_ns()
         result = operation(n)
-        records += len(result)
         kept.append((n, result))
+        elapsed += time.perf_counter_ns() - start
+        records += count(result)
         n += 1
-        now = time.perf_counter_ns()
-    return n, now - start, records, kept
+    return n, elapsed, records, kept
+
+
+def read(bench: Bench, operation: Operation, duration_s: float) -> tuple[int, int]:
+    """Read for a set duration, checked: operations and nanoseconds."""
+    keep = max(1, KEPT_RECORDS // bench.records)
+    operations, elapsed, records, kept = time_reads(operation, bench.count_real, duration_s, keep)
+    bench.check_returned(operations, records, kept)
+    return operations, elapsed
 
 
 def measure_repeat(bench: Bench, operation: Operation) -> tuple[int, int]:
@@ -427,9 +443,7 @@ def measure_repeat(bench: Bench, operation: Operation) -> tuple[int, int]:
         operations, elapsed = bench.size, time_operations(operation, bench.size)
         bench.corrupt()
     else:
-        keep = max(1, KEPT_RECORDS // bench.records)
-        operations, elapsed, records, kept = time_reads(operation, bench.parameters["duration_s"], keep)
-        bench.check_returned(operations, records, kept)
+        operations, elapsed = read(bench, operation, bench.parameters["duration_s"])
     bench.check_stored(bench.size)
     return operations, elapsed
 
@@ -483,8 +497,8 @@ def make_engine() -> Any:
     return create_engine("postgresql+psycopg2://", future=True, isolation_level=ISOLATION, pool_size=1, max_overflow=0)
 
 
-def prepare(bench: Bench) -> float:
-    """Make tables and fixture, and count the statements of an operation.
+def prepare(bench: Bench) -> dict[str, str]:
+    """Make tables and fixture; count the statements of an operation, and the records that it saved or returned.
 
     With an engine of its own: an engine that ever had a listener goes on asking for listeners at
     every statement.
@@ -495,9 +509,10 @@ def prepare(bench: Bench) -> float:
     bench.fill()
     operation, operations = bench.operation(engine), min(COUNTED_OPERATIONS, len(bench.rows))
     event.listen(engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
-    time_operations(operation, operations)
+    records = sum(bench.count_real(operation(n)) for n in range(operations))
     engine.dispose()
-    return len(statements) / operations
+    counts = {"statements": len(statements), "records": bench.count_stored() if bench.writes else records}
+    return {f"{what}-per-op": f"{count / operations:g}" for what, count in counts.items()}
 
 
 def scan_plan(bench: Bench) -> str:
@@ -520,8 +535,6 @@ def configuration(bench: Bench, engine: Any, compiled: Sequence[str]) -> dict[st
         "compiled": ",".join(compiled),
         "isolation": isolation,
         "payload-sha256": digest(bench.rows[: bench.size]),
-        "rows": bench.size,
-        "records-per-op": bench.records,
         "record-bytes": bench.parameters["record_bytes"],
         **({"chunk-bytes": bench.parameters["chunk_bytes"]} if bench.layout.chunk else {}),
         **({"scan-plan": scan_plan(bench)} if bench.case.by_price else {}),
@@ -532,38 +545,34 @@ def configuration(bench: Bench, engine: Any, compiled: Sequence[str]) -> dict[st
 
 def measure(bench: Bench, repeats: int, compiled: Sequence[str]) -> None:
     """The whole process: fixture, configuration lines, repeats, and last the allocations."""
-    statements, engine = prepare(bench), make_engine()
-    for key, value in {**configuration(bench, engine, compiled), "statements-per-op": f"{statements:g}"}.items():
+    counted, engine = prepare(bench), make_engine()
+    for key, value in {**configuration(bench, engine, compiled), **counted}.items():
         print(f"{key}: {value}", flush=True)
     operation, name = bench.operation(engine), f"Benchmark{bench.case.name}"
     if not bench.writes:
         bench.corrupt()
-        time_reads(operation, bench.parameters["warmup_s"], 1)
+        read(bench, operation, bench.parameters["warmup_s"])
     else:
         bench.clear()
         time_operations(operation, bench.parameters["warmup_operations"])
+        bench.clear()
+    print(f"rows: {bench.count_stored()}", flush=True)  # only here is it known what there is when timing starts
     for _ in range(repeats):
         operations, elapsed = measure_repeat(bench, operation)
         print(f"{name} {operations} {elapsed / operations:.1f} ns/op", flush=True)
     size, number = measure_allocations(bench, operation)
-    counted = bench.parameters["allocation_operations"][1]
-    print(f"{name} {counted} {size:.1f} B/op {number:.1f} allocs/op", flush=True)
+    print(f"{name} {bench.parameters['allocation_operations'][1]} {size:.1f} B/op {number:.1f} allocs/op", flush=True)
     engine.dispose()
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The command line; argparse itself ends with status 2 on wrong use."""
+def main(argv: Sequence[str]) -> int:
+    """Measure one case; wrong use (argparse's too) and wrong answers become exit statuses, anything else a traceback."""
     parser = argparse.ArgumentParser(prog="recordlayer.py", description="One case, one process, Go benchmark format.")
     parser.add_argument("--case", required=True, choices=list(CASES))
     parser.add_argument("--repeats", required=True, type=int)
     parser.add_argument("--compiled", default="", help="modules that must come from extension files, comma-separated")
     parser.add_argument("--parameters", required=True, help="a JSON object")
-    return parser.parse_args(argv)
-
-
-def main(argv: Sequence[str]) -> int:
-    """Measure one case; wrong use and wrong answers become exit statuses, anything else a traceback."""
-    options = parse(argv)
+    options = parser.parse_args(argv)
     case, compiled = CASES[options.case], [name for name in options.compiled.split(",") if name]
     try:
         parameters = read_parameters(case, options.parameters)

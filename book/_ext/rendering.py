@@ -6,6 +6,7 @@ build, with the last lines of what it said; and every Sphinx warning is an error
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,14 @@ def nest_phases(app: Sphinx, config: Config) -> None:
         site_map[f"{name}/index"] = Document(f"{name}/index", subtrees=below)
 
 
+def remove_pages_of_gone_campaigns(app: Sphinx, exception: Exception | None) -> None:
+    """What was built for a campaign that is no longer there must not be published with the rest."""
+    built, source = Path(app.outdir) / "phases", Path(app.srcdir) / "phases"
+    for folder in built.glob("*/") if built.is_dir() else ():
+        if not (source / folder.name).is_dir():
+            shutil.rmtree(folder)
+
+
 def without_thebe(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
     """Drop the scripts of live code cells, which would come from another host."""
     scripts = context.get("script_files", [])
@@ -74,5 +83,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     # sphinx_external_toc reads _toc.yml at priority 900 of the same event.
     app.connect("config-inited", before_pages_are_read, priority=1)
     app.connect("config-inited", nest_phases, priority=950)
+    app.connect("build-finished", remove_pages_of_gone_campaigns)
     app.connect("html-page-context", without_thebe, priority=950)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

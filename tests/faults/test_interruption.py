@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from runner.orders import Labels
 from runner.store import Store
 from runner.verify import verify
 from tests import campaigns
-from tests.campaigns import Campaign, alive, kill, wait_for
+from tests.campaigns import Campaign, alive, kill, rechained, wait_for
 
 MOMENTS = [
     "event:block-start:1:after",
@@ -149,6 +152,78 @@ def test_a_failure_stays_a_failure(tmp_path: Path, cache: Path) -> None:
     assert campaign.record(campaign.orders()[0])["outcome"] == "failed"
     assert campaign.events("run-end")[0]["outcome"] == "failed"
     assert campaign.events("run-end")[0]["recovered"] is True
+
+
+@pytest.mark.parametrize("when", ["event:run-end:1:before", "event:run-end:1:after"])
+def test_a_failed_run_is_never_repeated(tmp_path: Path, cache: Path, when: str) -> None:
+    """Its block is void when the runner is killed before the block's other runs, and nothing replaces it."""
+    campaign = campaigns.write(tmp_path, cache, cases=campaigns.CASES[:1], blocks=2, faults="exit:*:1")
+    campaign.does("seal")
+    killed_at(campaign, when)
+    done = campaign.call("run")
+    assert done.returncode == 1
+    first, second = campaign.orders()[:2]
+    why = f"it holds a failed run, which is never repeated: arm {first['arm']}"
+    assert f"void and not replaced: phase T, case Load, block 1: {why}\n" in done.stderr
+    [event] = campaign.events("no-replacement")
+    assert (event["block"], event["reason"]) == (1, why)
+    assert campaign.events("replacement") == []
+    assert [(entry["block"], entry["arm"]) for entry in campaign.trace()] == [
+        (entry["block"], entry["arm"]) for entry in campaign.orders() if entry != second
+    ]
+    ledger = Store.open(campaign.folder).ledger()
+    assert ledger.reason(Labels(**first)).startswith("failed: exit status 1")
+    assert ledger.reason(Labels(**second)) == "void block: the session ended between its runs"
+    brought_to_its_end(campaign, 2, status=1)
+    labels_hold(campaign)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("cause", ["runner-killed", "host-down"])
+def test_only_what_the_plan_names_is_an_interruption(tmp_path: Path, cache: Path, cause: str, counted: bool) -> None:
+    other = "host-down" if cause == "runner-killed" else "runner-killed"
+    campaign = campaigns.write(
+        tmp_path,
+        cache,
+        cases=campaigns.CASES[:1],
+        blocks=2,
+        interruptions=json.dumps([cause] if counted else [other]),
+    )
+    campaign.does("seal")
+    killed_at(campaign, "event:run-start:1:after")
+    if cause == "host-down":
+        events = campaign.events()
+        for event in events:
+            if event["event"] == "session-start":
+                event["boot_id"] = "another-boot"
+        (campaign.folder / "journal.jsonl").write_bytes(rechained(events))
+    brought_to_its_end(campaign, 2, status=0 if counted else 1)
+    first = campaign.orders()[0]
+    record = campaign.record(first)
+    reason = f"{cause}: the runner ended before this run's record was written"
+    if counted:
+        assert (record["outcome"], record["reason"]) == ("interrupted", reason)
+        assert [event["replaces"] for event in campaign.events("replacement")] == [1]
+    else:
+        reason += ", which the plan does not count as an interruption"
+        assert (record["outcome"], record["reason"]) == ("failed", reason)
+        [event] = campaign.events("no-replacement")
+        assert event["reason"] == f"it holds a failed run, which is never repeated: arm {first['arm']}"
+        assert Store.open(campaign.folder).ledger().reason(Labels(**first)) == f"failed: {reason}"
+    assert campaign.events("run-end")[0]["outcome"] == record["outcome"]
+    labels_hold(campaign)
+
+
+def test_progress_goes_on_where_the_campaign_was(tmp_path: Path, cache: Path) -> None:
+    campaign = campaigns.write(tmp_path, cache, cases=campaigns.CASES[:1], blocks=3)
+    campaign.does("seal")
+    killed_at(campaign, "event:run-start:4:after")
+    errors = campaign.does("run").stderr
+    assert "4 runs outstanding, 2 done in earlier sessions\n" in errors  # block 2 is void, and is executed again
+    assert re.findall(r"  (\d/\d)(?:  about|$)", errors, re.M) == ["2/6", "3/6", "4/6", "5/6"]
+    first = next(line for line in errors.splitlines() if line.endswith("  2/6"))
+    assert "left" not in first  # nothing is known yet of this session's pace
+    assert re.search(r"^4 of 4 runs in 0:00:\d\d; 0 failed$", errors, re.M)
 
 
 @pytest.mark.parametrize("when", ["event:run-end:1:before", "event:run-end:1:after"])
