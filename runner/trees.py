@@ -214,12 +214,28 @@ def _make(name: str, tree: Tree, lock: Path, folder: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def interpreter(version: str) -> str:
+    """What to ask uv for: the interpreter that this runner's own environment was made from, when it has the version."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    base: str = getattr(sys, "_base_executable", "")
+    return base if own == version and base else version
+
+
 def install_commands(tree: Tree, lock: str, environment: str, wheels: str) -> list[list[str]]:
     """How an environment is made: wheels first, so that their hashes are known, then installed without any network."""
     uv = str(Path(sysconfig.get_path("scripts")) / "uv")
     python = f"{environment}/bin/python"
     return [
-        [uv, "venv", "--quiet", "--no-project", "--no-python-downloads", "--python", tree.python, environment],
+        [
+            uv,
+            "venv",
+            "--quiet",
+            "--no-project",
+            "--no-python-downloads",
+            "--python",
+            interpreter(tree.python),
+            environment,
+        ],
         [
             sys.executable,
             "-m",

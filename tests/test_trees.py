@@ -265,3 +265,13 @@ def test_a_package_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert name == "six-1.17.0-py2.py3-none-any.whl"
     assert digest in lock.read_text()
     assert "six.py" in built.files
+
+
+def test_the_runners_own_interpreter_is_taken_when_it_has_the_version() -> None:
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    found = trees.interpreter(own)
+    said = subprocess.run(
+        [found, "-c", "import sys; print(*sys.version_info[:2], sep='.')"], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.strip() == own
+    assert trees.interpreter("3.99") == "3.99"
