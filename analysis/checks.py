@@ -75,8 +75,7 @@ def mark_words(marks: Sequence[Mark]) -> str:
 def check_warnings(phase: Phase, marks: Sequence[Mark]) -> dict[Key, list[EstimateWarning]]:
     """The warning of every estimate whose blocks carry a mark that concerns one of its arms.
 
-    Only metrics that are measured in every repeat are concerned: what is counted once, after all timing, does not
-    depend on the load.
+    Metrics that are counted outside of all timing are not concerned: no load moves them.
     """
     found: dict[Key, list[EstimateWarning]] = {}
     for case in phase.cases:
@@ -89,7 +88,7 @@ def check_warnings(phase: Phase, marks: Sequence[Mark]) -> dict[Key, list[Estima
             if not concerned:
                 continue
             text = f"Checks did not hold: {mark_words(concerned)}. The load can be the arm's own doing; nothing was dropped."
-            for metric in phase.metrics:
-                if metric.per == "repeat":
+            for metric in phase.metrics_of(case.name):
+                if not metric.counted:
                     found[case.name, metric.unit, contrast.name] = [EstimateWarning("checks", text)]
     return found

@@ -37,7 +37,7 @@ def covariate_warnings(phase: Phase, differences: Differences) -> dict[Key, list
         for contrast in phase.contrasts:
             found = _warnings(case.name, contrast.numerator, contrast.denominator, differences)
             if found:
-                for metric in phase.metrics:
+                for metric in phase.metrics_of(case.name):
                     warnings[case.name, metric.unit, contrast.name] = found
     return warnings
 

@@ -27,6 +27,7 @@ Key = tuple[str, str, str]  # case, metric, contrast
 
 FEW_BLOCKS = 6  # below it, the percentile interval covers 80% or less and a t interval is wide
 DRIFT_SHARE = 0.1  # of the half width, from which a bias by drift is worth a warning
+STEADY = 1e-4  # range of log ratios; a count's digits below it are the counter's own noise
 
 
 def _none() -> Floats:
@@ -50,6 +51,28 @@ class Evidence:
     no_log: bool = False  # a run's value is zero, negative or not finite: nothing else is filled in
 
 
+@dataclass(frozen=True, eq=False)
+class Without:
+    """The primary interval without one block: computed only when a rule asks.
+
+    A percentile interval is enumerated where it can be: a warning should not depend on a seed.
+    """
+
+    ratios: Floats
+    primary: str
+    level: float
+    seed: int
+    resamples: int
+
+    def __call__(self, i: int) -> Interval | None:
+        rest = np.delete(self.ratios, i)
+        if self.primary == "t":
+            return intervals.t_interval(np.log(rest), self.level)
+        if len(rest) <= ENUMERATED:
+            return intervals.percentile_exact(rest, self.level)
+        return intervals.percentile_sampled(np.log(rest), self.seed, self.resamples, self.level)
+
+
 def warnings_for(
     estimate: Estimate,
     evidence: Evidence,
@@ -57,6 +80,7 @@ def warnings_for(
     primary: str,
     level: float,
     without: Callable[[int], Interval | None],
+    steady: bool = False,
 ) -> tuple[EstimateWarning, ...]:
     """Every warning that the evidence calls for, in a fixed order: missing runs, causes of nulls, doubts.
 
@@ -66,6 +90,9 @@ def warnings_for(
         The interval that leads, "t" or "percentile".
     without : callable
         ``without(i)`` is the primary interval without the i-th used block.
+    steady : bool
+        A count that is the same in every block but for its last digits (`is_steady`): neither a block that
+        decides nor a drift is looked for, since what is left to find them in is rounding.
     """
     half = intervals.half_width(evidence.logs, level)
     found = (
@@ -74,13 +101,18 @@ def warnings_for(
         few_blocks(estimate, evidence.planned),
         not_computable(estimate, evidence),
         no_exact_interval(estimate),
-        one_block_decides(estimate, evidence.logs, primary, without),
+        None if steady else one_block_decides(estimate, evidence.logs, primary, without),
         intervals_disagree(estimate),
         sampling_decides(estimate),
-        drift(estimate, evidence, level, half),
+        None if steady else drift(estimate, evidence, level, half),
         repeats_disagree(evidence.spreads, half),
     )
     return tuple(warning for warning in found if warning is not None)
+
+
+def is_steady(logs: Floats) -> bool:
+    """Whether log ratios, shape (B,), lie within `STEADY` of each other."""
+    return bool(logs.size and np.ptp(logs) < STEADY)
 
 
 def add_warnings(estimates: Iterable[Estimate], extra: Mapping[Key, Sequence[EstimateWarning]]) -> tuple[Estimate, ...]:

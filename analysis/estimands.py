@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis import intervals
-from analysis.diagnostics import Evidence, Key, add_warnings, warnings_for
-from analysis.enumeration import ENUMERATED
+from analysis.diagnostics import Evidence, Key, Without, add_warnings, is_steady, warnings_for
 from analysis.model import Absolute, Estimate, EstimateWarning, Interval, Missing, Sample
 
 Floats = npt.NDArray[np.float64]
@@ -109,6 +108,8 @@ def estimates(
     primary: str = "t",
     replaced: Mapping[BlockKey, int] | None = None,
     extra: Mapping[Key, Sequence[EstimateWarning]] | None = None,
+    measured: Mapping[str, Collection[str]] | None = None,
+    counted: Collection[str] = (),
 ) -> tuple[Estimate, ...]:
     """Every estimate of a phase, in plan order: contrast, then case, then metric.
 
@@ -130,6 +131,11 @@ def estimates(
         The interval that leads, "t" or "percentile": the one that one-block-decides looks at.
     extra : mapping of (case, metric, contrast) to warnings, optional
         What others computed: checks, covariates, restored labels.
+    measured : mapping of case to metrics, optional
+        The metrics that each case measures by plan; without it every case measures all. A pair that is not
+        planned has no estimate, and so is no member of a family either.
+    counted : metrics
+        Those that are counted outside of timing; see `diagnostics.warnings_for`.
 
     Returns
     -------
@@ -146,16 +152,25 @@ def estimates(
     """
     values = run_values(sample for sample in samples if sample.phase == phase)
     design = Design(planned_blocks, missing, replaced or {})
-    keys = [(case, metric, contrast) for contrast in contrasts for case in cases for metric in metrics]
+    pairs = measured_pairs(cases, metrics, measured)
+    keys = [(case, metric, contrast) for contrast in contrasts for case, metric in pairs]
     gathered = [_gather(Estimate(phase, *key), values, design) for key in keys]
     found = _with_percentiles([_with_points(e, evidence, level) for e, evidence in gathered], seed, resamples, level)
     warned = []
     for estimate, (_, evidence) in zip(found, gathered, strict=True):
-        without = _Without(_floats(estimate.ratios), primary, level, seed, resamples)
-        warnings = warnings_for(estimate, evidence, primary=primary, level=level, without=without)
+        without = Without(_floats(estimate.ratios), primary, level, seed, resamples)
+        steady = estimate.metric in counted and is_steady(evidence.logs)
+        warnings = warnings_for(estimate, evidence, primary=primary, level=level, without=without, steady=steady)
         foreign = _unplanned(estimate, values, design)
         warned.append(replace(estimate, warnings=warnings + foreign))
     return add_warnings(with_holm(warned, *holm_family), extra or {})
+
+
+def measured_pairs(
+    cases: Sequence[str], metrics: Sequence[str], measured: Mapping[str, Collection[str]] | None
+) -> list[tuple[str, str]]:
+    """The (case, metric) pairs that the plan measures, in plan order; all of them where it does not say."""
+    return [(c, m) for c in cases for m in metrics if measured is None or m in measured.get(c, ())]
 
 
 def _gather(estimate: Estimate, values: Mapping[Level, RunValue], design: Design) -> tuple[Estimate, Evidence]:
@@ -269,28 +284,6 @@ def _interval(ends: Floats) -> Interval | None:
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
-@dataclass(frozen=True, eq=False)
-class _Without:
-    """The primary interval without one block, for the diagnostics: computed only when they ask.
-
-    A percentile interval is enumerated where it can be: a warning should not depend on a seed.
-    """
-
-    ratios: Floats
-    primary: str
-    level: float
-    seed: int
-    resamples: int
-
-    def __call__(self, i: int) -> Interval | None:
-        rest = np.delete(self.ratios, i)
-        if self.primary == "t":
-            return intervals.t_interval(np.log(rest), self.level)
-        if len(rest) <= ENUMERATED:
-            return intervals.percentile_exact(rest, self.level)
-        return intervals.percentile_sampled(np.log(rest), self.seed, self.resamples, self.level)
-
-
 def with_holm(found: Sequence[Estimate], metrics: Sequence[str], contrasts: Sequence[str]) -> tuple[Estimate, ...]:
     """``holm_p`` over the family of these metrics and contrasts; a member without a p-value says so."""
     family = [i for i, e in enumerate(found) if e.metric in metrics and e.contrast in contrasts]
@@ -315,12 +308,13 @@ def absolutes(
     planned_blocks: Mapping[str, Sequence[int]],
     missing: Mapping[RunKey, str],
     replaced: Mapping[BlockKey, int] | None = None,
+    measured: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[Absolute, ...]:
     """Median over blocks of the runs' medians, in the metric's unit: case, then metric, then arm.
 
     Each arm's own usable runs count, also where another arm's run failed: absolute values describe an arm,
-    and are never divided by each other. None without a usable run, or where a level is not finite. Raises as
-    `estimates`.
+    and are never divided by each other. None without a usable run, or where a level is not finite. ``measured``
+    is as in `estimates`, and so is what it raises.
     """
     values = run_values(sample for sample in samples if sample.phase == phase)
     design = Design(planned_blocks, missing, replaced or {})
@@ -330,8 +324,7 @@ def absolutes(
             levels[case, metric, arm].append(value.level)
     return tuple(
         _absolute(case, metric, arm, levels.get((case, metric, arm), []))
-        for case in cases
-        for metric in metrics
+        for case, metric in measured_pairs(cases, metrics, measured)
         for arm in arms
     )
 

@@ -8,6 +8,7 @@ import json
 
 from analysis import estimands, formats
 from analysis.report import PhaseReport
+from runner.store import Store
 
 
 def as_json(report: PhaseReport) -> str:
@@ -79,3 +80,16 @@ def as_markdown(report: PhaseReport) -> str:
 
 
 FORMATS = {"json": as_json, "csv": as_csv, "md": as_markdown}
+
+
+def metrics_of(store: Store, phase: str) -> str:
+    """A phase's rows of the campaign's aggregate, with its header; "" where there is no aggregate."""
+    if not store.metrics_path.exists():
+        return ""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    with store.metrics_path.open(newline="", encoding="utf-8") as file:
+        rows = csv.reader(file)
+        writer.writerow(next(rows, []))
+        writer.writerows(row for row in rows if row[:1] == [phase])
+    return out.getvalue()

@@ -16,7 +16,6 @@ from matplotlib.patches import Patch, Rectangle
 
 from analysis.drawing import (
     INK,
-    LINE,
     SOFT,
     ArmStyle,
     Picture,
@@ -29,6 +28,7 @@ from analysis.drawing import (
     ratio_limits,
 )
 from analysis.figures_blocks import blocks_in_order, order_map
+from analysis.figures_strip import strip
 from analysis.formats import duration_text, fixed, ratio_text
 from analysis.model import Estimate, Interval
 
@@ -223,81 +223,6 @@ def _forest_words(sheet: Sheet, top: float, case: str, numbers: str) -> None:
     else:
         sheet.text(0.04, top + 0.16, elided(case, 30), fontsize=9, va="center")
         sheet.text(sheet.width - 0.04, top + 0.16, numbers, fontsize=9, ha="right", va="center")
-
-
-# ---- front page strip ---------------------------------------------------------------------------------
-
-
-def strip(phases: Mapping[str, Sequence[Estimate]], *, arms: Sequence[str], primary: str) -> Picture:
-    """One row per phase and contrast: the primary metric's ratios as dots around 1 on one log axis.
-
-    ``phases`` maps a phase's name to its estimates of the primary metric. A dot is filled when its primary
-    interval excludes 1, hollow when it includes it.
-    """
-    lanes: list[tuple[str, str, list[Estimate]]] = []
-    for phase, estimates in phases.items():
-        for contrast in dict.fromkeys(e.contrast for e in estimates):
-            lanes.append((phase, contrast, [e for e in estimates if e.contrast == contrast]))
-    points = [e.point for _, _, row in lanes for e in row if e.point is not None]
-    limits = ratio_limits(points)
-
-    def draw(narrow: bool) -> Figure:
-        return _strip(narrow, lanes, arms, primary, limits)
-
-    told = [
-        f"{phase}, {contrast}: " + ", ".join(f"{e.case} {fixed(e.point, 3)}" for e in row)
-        for phase, contrast, row in lanes
-    ]
-    return picture(draw, "Ratios of the primary metric of each phase, around 1. " + "; ".join(told) + ".")
-
-
-def _strip(
-    narrow: bool,
-    lanes: Sequence[tuple[str, str, Sequence[Estimate]]],
-    arms: Sequence[str],
-    primary: str,
-    limits: tuple[float, float],
-) -> Figure:
-    phases = list(dict.fromkeys(phase for phase, _, _ in lanes))
-    lane, head = 0.28, 0.26 if narrow else 0.0
-    sheet = Sheet(narrow, 0.12 + head * len(phases) + lane * max(len(lanes), 1) + 0.55)
-    left = 1.25 if narrow else 2.9
-    height = max(head * len(phases) + lane * len(lanes), lane)
-    axes = sheet.axes(left, 0.1, sheet.width - left - 0.12, height)
-    axes.set_ylim(height, 0)
-    axes.set_yticks([])
-    bare(axes, "bottom")
-    ratio_axis(axes, *limits, most=4 if narrow else 7)
-    y, before = 0.0, None
-    for phase, contrast, row in lanes:
-        if phase != before:
-            sheet.text(0.04, 0.1 + y + 0.05, elided(phase, 40 if narrow else 26), fontsize=8.5, fontweight="bold")
-            y += head
-        sheet.text(left - 0.08, 0.1 + y + lane / 2, elided(contrast, 24), fontsize=8.5, ha="right", va="center")
-        axes.axhline(y + lane / 2, color=LINE, linewidth=0.5, zorder=0)
-        style = arm_style(contrast.split("/")[0], arms)
-        for estimate in row:
-            _strip_dot(axes, y + lane / 2, estimate, primary, style)
-        before, y = phase, y + lane
-    handles = [
-        Line2D([], [], linewidth=0, marker="o", color=SOFT, label="interval excludes 1"),
-        Line2D([], [], linewidth=0, marker="o", color=SOFT, markerfacecolor="white", label="includes 1"),
-    ]
-    sheet.figure.legend(handles=handles, loc="lower right", ncols=2, frameon=False, fontsize=8, borderaxespad=0.1,
-                        handletextpad=0.2, columnspacing=0.8)  # fmt: skip
-    return sheet.figure
-
-
-def _strip_dot(axes: Axes, y: float, estimate: Estimate, primary: str, style: ArmStyle) -> None:
-    if estimate.point is None:
-        return
-    interval = estimate.interval(primary)
-    excludes = interval is not None and not interval[0] <= 1 <= interval[1]
-    low, high = axes.get_xlim()
-    axes.plot(
-        [min(max(estimate.point, low), high)], [y], style.marker, color=style.colour, markersize=6, alpha=0.85,
-        markerfacecolor=style.colour if excludes else "white", zorder=4, clip_on=False,
-    )  # fmt: skip
 
 
 # ---- where the time goes ------------------------------------------------------------------------------

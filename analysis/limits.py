@@ -3,26 +3,87 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
+from analysis import delays
 from analysis.checks import marked_blocks
 from analysis.intervals import coverage_words
 from analysis.report import PhaseReport
-from analysis.sentences import listed
+from analysis.sentences import block_words, listed
+from runner.plan import Engine, Plan
 
 
 def computed_limits(report: PhaseReport) -> list[str]:
     """Every limit that the record itself shows, most binding first; each a complete sentence."""
+    stop = stopped(report)
     return [
+        *([stop] if stop else []),
         *missing_runs(report),
         *deviations(report),
         host(report),
         server(report),
+        *(delays.sentences(report) if report.network.delay_us else []),
+        *clients(report),
         blocks(report),
         multiplicity(report),
         checks(report),
+        wrong_answers(report.plan),
         labels(report),
         *metric_scopes(report),
     ]
+
+
+def stopped(report: PhaseReport) -> str | None:
+    """That the phase stopped early, why, and what of it was analysed; None where it ran to its end."""
+    reason = report.ledger.stopped.get(report.identifier)
+    if reason is None:
+        return None
+    arms, void = set(report.arms), {key[1:] for key in report.ledger.void if key[0] == report.identifier}
+    told, nothing = [], []
+    for case in report.cases:
+        whole = [
+            number
+            for number in report.data.blocks.get(case, ())
+            if (case, number) not in void and not any((case, number, arm) in report.data.missing for arm in arms)
+        ]
+        if whole:
+            told.append(f"{case} {block_words(whole)} of {report.phase.blocks}")
+        else:
+            nothing.append(case)
+    analysed = "; ".join(told) if told else "nothing"
+    without = f" Without a complete block: {listed(nothing)}." if told and nothing else ""
+    return f"This phase stopped early: {reason}. Analysed, as complete blocks: {analysed}.{without}"
+
+
+def wrong_answers(plan: Plan) -> str:
+    """What the plan says that happens on a wrong answer."""
+    after = {
+        "stop-phase": "stops its phase: what was complete by then is analysed, and nothing more is executed",
+        "go-on": "is a failed run, kept and never repeated; its phase goes on",
+    }[plan.rules.wrong_answer]
+    return f"Rule for wrong answers, chosen before the first run: a run that gives one {after}."
+
+
+def clients(report: PhaseReport) -> list[str]:
+    """What a closed loop, and several workers in one interpreter, cannot show."""
+    told = []
+    if report.latency_cases:
+        told.append(
+            "Latencies are those of a closed loop: a worker sends its next operation when the one before has ended, so "
+            "that a stall holds back operations that would have been slow too (coordinated omission). The tail that an "
+            "open load would see can be longer than the percentiles here."
+        )
+    many: dict[object, list[str]] = {}
+    for case in report.cases:
+        workers = report.plan.parameters_of(report.identifier, case).get("workers", 1)
+        if isinstance(workers, int) and workers > 1:
+            many.setdefault(workers, []).append(case)
+    told += [
+        f"{count} workers are threads of one CPython process in {listed(cases)}: they share its interpreter lock, so that "
+        "one's work on the CPU is another's waiting; nothing here says how as many processes would do."
+        for count, cases in many.items()
+    ]
+    return told
 
 
 def missing_runs(report: PhaseReport) -> list[str]:
@@ -59,17 +120,73 @@ def host(report: PhaseReport) -> str:
 
 def server(report: PhaseReport) -> str:
     """One server, how durable, how far away."""
-    engine, network = report.plan.engine, report.plan.network
+    engine, network = report.engine, report.network
     if engine.kind == "none":
         return "No server takes part."
-    durable = engine.settings.get("fsync", "on") != "off" and engine.settings.get("synchronous_commit", "on") != "off"
-    place = {"memory": "its data in memory", "disk": "its data on disk"}[engine.storage]
     between = {"veth": "over a veth pair on the same host", "loopback": "over the loopback interface"}[network.kind]
     version = report.seal.content["engine"].get("version", engine.kind)
     return (
-        f"One server, {version}, {place}, {'durable' if durable else 'no durable'} commits, reached {between}: "
-        "no replication and no network between machines."
+        f"One server, {version}, its {storage_words(engine)}, {commit_words(engine)}, reached {between}"
+        f"{' with an added delay' if network.delay_us else ''}: no replication and no network between machines."
     )
+
+
+def storage_words(engine: Engine) -> str:
+    """Where the server's data lies."""
+    return {"memory": "data in memory", "disk": "data on disk"}[engine.storage]
+
+
+def commit_words(engine: Engine) -> str:
+    """Whether a commit is on stable storage when it returns, as far as settings and storage can say."""
+    settings = engine.settings
+    asked = settings.get("fsync", "on") != "off" and settings.get("synchronous_commit", "on") != "off"
+    if asked and engine.storage == "memory":
+        return "commits that wait for storage which is memory and so not durable"
+    return "durable commits" if asked else "no durable commits"
+
+
+def shared(plan: Plan, reports: Mapping[str, PhaseReport]) -> list[str]:
+    """What limits every phase of a campaign: one host, one server, no contrast across phases and what differs between them.
+
+    ``reports`` are those of the campaign's phases, at least one, by name.
+    """
+    first = next(iter(reports.values()))
+    servers = list(dict.fromkeys(server(report) for report in reports.values()))
+    one = (
+        servers[0] if len(servers) == 1 else "One server in each phase: no replication and no network between machines."
+    )
+    return [host(first), one, *across(plan), wrong_answers(plan), *deviations(first)]
+
+
+def across(plan: Plan) -> list[str]:
+    """Why no contrast goes across phases; nothing for a single phase."""
+    names = list(plan.phases)
+    if len(names) < 2:
+        return []
+    if plan.engine.kind == "none":
+        return ["No contrast across phases: each ran at another time."]
+    text = "No contrast across phases: each has a server of its own, at another time."
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        kinds.setdefault(_conditions(plan, name), []).append(name)
+    if len(kinds) == 1:
+        return [f"{text} Storage, durability and delay are the same in all: {', '.join(next(iter(kinds)))}."]
+    told = "; ".join(f"{_phases(members)}: {', '.join(kind)}" for kind, members in kinds.items())
+    return [f"{text} Beyond that they differ: {told}."]
+
+
+def _conditions(plan: Plan, name: str) -> tuple[str, ...]:
+    """Storage, durability, delay, and the engine's other settings that are this phase's own."""
+    engine, delay = plan.engine_of(name), plan.network_of(name).delay_us
+    own = plan.phases[name].engine
+    said = ("fsync", "synchronous_commit")
+    settings = [f"{key} = {value}" for key, value in (own.settings if own else {}).items() if key not in said]
+    added = f"nominal {delay} \u00b5s added each way" if delay else "no added delay"
+    return storage_words(engine), commit_words(engine), added, *settings
+
+
+def _phases(names: Sequence[str]) -> str:
+    return f"phase{'s' * (len(names) > 1)} {listed(names)}"
 
 
 def blocks(report: PhaseReport) -> str:
@@ -122,7 +239,10 @@ def labels(report: PhaseReport) -> str:
 
 def metric_scopes(report: PhaseReport) -> list[str]:
     """What each metric is, and is not."""
-    return [
-        f"{metric.unit}: {metric.scope}." + (" A mean, not a percentile." if metric.unit == "ns/op" else "")
-        for metric in report.phase.metrics
-    ]
+    told = []
+    for metric in report.phase.metrics:
+        cases = report.phase.cases_of(metric.unit)
+        only = "" if len(cases) == len(report.cases) else f" Measured by {listed(cases)} only."
+        mean = " A mean, not a percentile." if metric.unit == "ns/op" else ""
+        told.append(f"{metric.unit}: {metric.scope}.{mean}{only}")
+    return told

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 
-from analysis import figures, page, tables
+from analysis import figures, headlines, limits, page, page_design, tables
+from analysis.arms import arm_places
+from analysis.formats import duration_text
 from analysis.intervals import coverage_words
+from analysis.page_parts import bullets, link, paragraphs
 from analysis.report import PhaseReport
 from analysis.sentences import listed
 from analysis.tables import Markup, escaped
 from runner.plan import Plan
-from runner.store import Store
+from runner.store import Ledger, Store
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|$~^@:&])")
+Reports = Mapping[str, PhaseReport]
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,7 @@ class Entry:
 
     store: Store
     plan: Plan
-    reports: dict[str, PhaseReport]
+    reports: Reports
 
     @property
     def local(self) -> bool:
@@ -48,8 +56,16 @@ def raw(markup: str) -> str:
     return f"``````{{raw}} html\n{markup}\n``````\n"
 
 
-def campaign_page(store: Store, plan: Plan, reports: dict[str, PhaseReport]) -> str:
-    """The overview of one campaign: what it asks, its phases with what was found, environment, trees, limits."""
+def page_address(phase: str, prefix: str = "") -> str:
+    """Where a phase's page lies, seen from its campaign's page or from one that is above it by ``prefix``."""
+    return f"{prefix}phase_{phase.lower()}.html"
+
+
+# ---- a campaign's page --------------------------------------------------------------------------------
+
+
+def campaign_page(store: Store, plan: Plan, reports: Reports) -> str:
+    """The overview of one campaign: what it asks, what was found, its phases, method, environment, trees, limits."""
     parts = [f"# {markdown(plan.campaign.title)}\n", f"{markdown(plan.campaign.question)}\n"]
     if plan.campaign.short:
         parts.append(f"A shortened copy of {markdown(plan.campaign.short)}: fewer cases and blocks.\n")
@@ -57,82 +73,226 @@ def campaign_page(store: Store, plan: Plan, reports: dict[str, PhaseReport]) -> 
         return "\n".join([*parts, f"State: {state(store)}. Nothing is shown before it is closed.\n"])
     first = next(iter(reports.values()))
     parts += [
+        "## What was found\n",
+        raw(findings(reports)),
+        raw(strip(reports)),
         "## Phases\n",
-        raw(_phase_table(reports)),
-        raw(_strip(reports)),
+        raw(phase_table(reports)),
+        "## How sure\n",
+        raw(bullets(how_sure(reports))),
+        "## Method\n",
+        raw(paragraphs(method(store, plan, reports))),
         "## Environment\n",
-        raw(page.environment(first)),
+        raw(environment(store, plan, first)),
         "## Trees\n",
-        raw(page.arms(first)),
+        raw(tree_table(plan, first)),
         "## Shared limits\n",
-        raw(page.bullets(shared_limits(plan, reports))),
+        raw(bullets(limits.shared(plan, reports))),
     ]
     return "\n".join(parts)
 
 
-def _strip(reports: dict[str, PhaseReport]) -> str:
-    rows = {
-        f"{name}: {report.phase.title}": [e for e in report.estimates if e.metric == report.phase.primary_metric]
+def findings(reports: Reports, prefix: str = "") -> Markup:
+    """The headline of every phase with a link to its page, and the rule that chose it."""
+    items = [
+        Markup(f"{_phase_link(name, report, prefix)}: {escaped(headlines.headline(report))}")
         for name, report in reports.items()
-    }
-    first = next(iter(reports.values()))
-    return figures.strip(rows, arms=first.arms, primary=first.primary)._repr_html_()
+    ]
+    primary = next(iter(reports.values())).primary
+    rule = Markup(f'<p class="bb-small">{escaped(headlines.RULE.format(primary=primary))}</p>\n')
+    return Markup(bullets(items) + rule)
 
 
-def _phase_table(reports: dict[str, PhaseReport], prefix: str = "") -> Markup:
+def _phase_link(name: str, report: PhaseReport, prefix: str = "") -> Markup:
+    return link(page_address(name, prefix), f"{name}, {report.phase.title}", "bb-name")
+
+
+def strip(reports: Reports) -> str:
+    """One lane per phase: what its headline tells of, case by case."""
+    rows, arms = {}, {}
+    for name, report in reports.items():
+        lane = f"{name}: {report.phase.title}"
+        rows[lane] = headlines.complete(report, next(iter(report.contrasts)))
+        arms[lane] = arm_places(report.plan, name)
+    return figures.strip(rows, arms=arms, primary=next(iter(reports.values())).primary)._repr_html_()
+
+
+def phase_table(reports: Reports) -> Markup:
+    """Every phase: question, arms, cases, how its runs ended, what became of its claims."""
     rows = []
     for name, report in reports.items():
-        link = Markup(
-            f'<a href="{escaped(prefix)}phase_{escaped(name.lower())}.html">{escaped(name)}: {escaped(report.phase.title)}</a>'
+        rows.append(
+            (
+                _phase_link(name, report),
+                report.phase.question,
+                ", ".join(report.arms),
+                len(report.cases),
+                run_counts(report.ledger, name),
+                page.claim_counts(report),
+            )
         )
-        rows.append((link, report.phase.question, page.claim_counts(report)))
-    return tables.plain(("phase", "question", "claims"), rows)
+    return tables.plain(("phase", "question", "arms", "cases", "runs", "claims"), rows, numbers=[3])
 
 
-def shared_limits(plan: Plan, reports: dict[str, PhaseReport]) -> list[str]:
-    """What limits every phase of a campaign."""
+STATES = {
+    "ok": "done",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "void": "void",
+    "stopped": "not executed, since the phase stopped early",
+    "planned": "not executed",
+    "running": "without an end",
+}
+
+
+def run_counts(ledger: Ledger, phase: str) -> str:
+    """``144 done``, and how many failed, are void or were never executed."""
+    states = Counter(ledger.state(labels) for labels in ledger.labels() if labels.phase == phase)
+    return ", ".join(f"{states[name]} {words}" for name, words in STATES.items() if states[name] or name == "ok")
+
+
+def block_range(reports: Reports) -> str:
+    """``6``, or ``4 to 6`` where phases differ."""
+    numbers = sorted({report.phase.blocks for report in reports.values()})
+    return f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
+
+
+def method(store: Store, plan: Plan, reports: Reports) -> list[str]:
+    """Blocks, order, estimand, interval, seal and duration, in a few sentences."""
     first = next(iter(reports.values()))
-    from analysis import limits
+    numbers = sorted({report.phase.blocks for report in reports.values()})
+    other = "percentile" if first.primary == "t" else "t"
+    statistics = plan.statistics
+    coverage = "; ".join(dict.fromkeys(coverage_words("percentile", n, statistics.level) for n in numbers))
+    events = list(store.journal().events)
+    return [
+        f"Every case has {block_range(reports)} blocks. In each block every arm is executed once, as one fresh process, "
+        "in a counterbalanced order that is part of the plan. A ratio is the geometric mean over blocks of the block's "
+        "ratio; a block's value of an arm is the median of its process's repeats.",
+        f"The {first.primary} interval leads, at level {statistics.level:g}, as preregistered; the {other} interval stands "
+        f"beside it. The percentile interval comes from {statistics.resamples} resamples with seed {statistics.seed} "
+        f"({coverage}).",
+        f"Sealed at {_minute(first.seal.content['sealed'])}, before the first run; the seal's SHA-256 is {first.seal.digest}. "
+        f"{_duration(events)}",
+    ]
 
-    texts = [limits.host(first), limits.server(first)]
-    if len(plan.phases) > 1:
-        texts.append("No contrast across phases: the state of the engine and of the host differs between them.")
-    return [*texts, *limits.deviations(first)]
+
+def _minute(stamp: str) -> str:
+    return f"{stamp[:10]} {stamp[11:16]} UTC"
 
 
-def headlines(report: PhaseReport) -> list[str]:
-    """The findings of a phase for the front page: its primary metric's sentence for each contrast."""
-    return [sentence.text for sentence in report.sentences if sentence.metric == report.phase.primary_metric]
-
-
-def how_sure(reports: dict[str, PhaseReport]) -> list[str]:
-    """Blocks, failed and void runs, the warning that most estimates carry."""
-    return [_how_sure(name, report) for name, report in reports.items()]
-
-
-def _how_sure(name: str, report: PhaseReport) -> str:
-    metric = report.phase.primary_metric
-    found = [estimate for estimate in report.estimates if estimate.metric == metric]
-    kinds = [warning.kind for estimate in found for warning in estimate.warnings]
-    good = sum(record["outcome"] == "ok" for record in report.runs.values())
-    text = (
-        f"Phase {name}: {report.phase.blocks} blocks, {good} of {len(report.runs)} executed runs with a result; "
-        f"the percentile interval is {coverage_words('percentile', report.phase.blocks, report.plan.statistics.level)}."
+def _duration(events: list[Any]) -> str:
+    """How long the campaign was under way, and in how many sessions."""
+    sessions = [event for event in events if event["event"] == "session-start"]
+    if not sessions:
+        return "Nothing was executed."
+    start, end = (datetime.fromisoformat(event["time"]) for event in (sessions[0], events[-1]))
+    many = f"{len(sessions)} sessions" if len(sessions) > 1 else "one session"
+    return (
+        f"The runs took {duration_text((end - start).total_seconds())} in {many}, from {_minute(sessions[0]['time'])} to "
+        f"{_minute(events[-1]['time'])}."
     )
+
+
+def environment(store: Store, plan: Plan, report: PhaseReport) -> Markup:
+    """Host, network and engine as the plan has them for every phase, and which phases have something another way."""
+    rows = [
+        *page_design.host_rows(store, plan),
+        ("network", page_design.NETWORKS[plan.network.kind]),
+        *page_design.engine_rows(plan, report.seal),
+    ]
+    own = []
+    for name in plan.phases:
+        if plan.network_of(name).delay_us:
+            own.append(f"phase {name}: {page_design.delay_words(plan, name)}")
+        engine = plan.engine_of(name)
+        changed = [f"{k} = {v}" for k, v in engine.settings.items() if plan.engine.settings.get(k) != v]
+        if engine.storage != plan.engine.storage:
+            changed.insert(0, f"data folder on {engine.storage}")
+        if changed:
+            own.append(f"phase {name}: {', '.join(changed)}")
+    if own:
+        rows.append(("another way", own))
+    return tables.key_values(rows)
+
+
+def tree_table(plan: Plan, report: PhaseReport) -> Markup:
+    """Every tree: what it is, which phases have it, packages, digest of what is installed."""
+    rows = []
+    for name, tree in plan.trees.items():
+        identity = report.seal.content["trees"][name]
+        used = [phase for phase, described in plan.phases.items() if any(arm.tree == name for arm in described.arms)]
+        rows.append(
+            (
+                name,
+                tree.what,
+                ", ".join(used) or "none",
+                identity["interpreter"]["version"],
+                page_design.packages(list(identity["wheels"])),
+                page_design.short_digest(identity["files_sha256"]),
+            )
+        )
+    return tables.plain(("tree", "what", "phases", "Python", "packages", "installed files, SHA-256"), rows)
+
+
+# ---- how sure -----------------------------------------------------------------------------------------
+
+
+def how_sure(reports: Reports) -> list[str]:
+    """Blocks, failed and void runs, what the null phase could not resolve, the warning that most estimates carry."""
+    return [*_runs(reports), *null_sentences(reports), *_warnings(reports)]
+
+
+def _runs(reports: Reports) -> list[str]:
+    first = next(iter(reports.values()))
+    states = Counter(first.ledger.state(run) for run in first.ledger.labels() if run.phase in reports)
+    lost = [f"{states[name]} {words}" for name, words in STATES.items() if states[name] and name != "ok"]
+    bad = listed(lost) if lost else "none failed, none is void"
+    marked = [name for name, report in reports.items() if report.marks]
+    phases = f"Phase{'s' * (len(marked) > 1)} {listed(marked)}"
+    checks = f"{phases}: blocks with a check that did not hold, marked and kept." if marked else "Every check held."
+    return [
+        f"{block_range(reports)} blocks of every case. Of {states.total()} runs {states['ok']} have a result; {bad}. "
+        f"{checks}"
+    ]
+
+
+def null_sentences(reports: Reports) -> list[str]:
+    """What this host could not resolve, where a phase compares an arm with itself; of its metrics the primary one."""
+    from analysis import null
+
+    told = []
+    for name, report in reports.items():
+        if page.has_null(report):
+            found = null.summary(report)
+            leading = tuple(metric for metric in found.metrics if metric.metric == report.phase.primary_metric)
+            texts = [null.sentences(found)[0], *null.sentences(replace(found, metrics=leading))[1:]]
+            told.append(f"What this host could not resolve, by phase {name}: {' '.join(texts)}")
+    return told or ["No phase compares an arm with itself, so what this host cannot resolve was not measured."]
+
+
+def _warnings(reports: Reports) -> list[str]:
+    """The warning that most estimates of a primary metric carry, over all phases."""
+    found = [e for report in reports.values() for e in report.estimates if e.metric == report.phase.primary_metric]
+    kinds = Counter(kind for e in found for kind in {warning.kind for warning in e.warnings})
     if not kinds:
-        return text + f" No estimate of {metric} carries a warning."
-    warned = sum(bool(estimate.warnings) for estimate in found)
-    most = max(dict.fromkeys(kinds), key=kinds.count).replace("-", " ")
-    return text + f" {warned} of {len(found)} estimates of {metric} carry a warning, most often: {most}."
+        return [f"None of the {len(found)} estimates of a primary metric carries a warning."]
+    warned = sum(bool(e.warnings) for e in found)
+    kind, count = kinds.most_common(1)[0]
+    return [
+        f"{warned} of {len(found)} estimates of a primary metric carry a warning, most often: {kind.replace('-', ' ')} "
+        f"({count}). Each stands in the notes below its table."
+    ]
+
+
+# ---- the front page -----------------------------------------------------------------------------------
 
 
 def front_page(entries: list[Entry]) -> str:
     """What was compared, what was found, how sure, how to check it, and every campaign of the book."""
     closed = [entry for entry in entries if entry.reports]
     leading = next((entry for entry in reversed(closed) if not entry.local), closed[-1] if closed else None)
-    parts = []
-    if leading:
-        parts += _leading(leading)
+    parts = _leading(leading) if leading else []
     parts += [
         "## Campaigns in this book\n",
         raw(tables.plain(("campaign", "what", "phases", "state"), [_row(e) for e in entries])),
@@ -142,29 +302,33 @@ def front_page(entries: list[Entry]) -> str:
 
 def _leading(entry: Entry) -> list[str]:
     name = entry.store.folder.name
-    first = next(iter(entry.reports.values()))
-    identity = entry.store.read_json(entry.store.host_path)["identity"]
-    day = first.seal.content["sealed"][:10]
-    trees = listed(tree.what for tree in entry.plan.trees.values())
-    opening = f"{entry.plan.campaign.question} Compared: {trees}; on {identity['cpu_model']}, {day}."
-    blocks = []
-    for phase, report in entry.reports.items():
-        address = f"phases/{name}/phase_{phase.lower()}.html"
-        link = f'<a href="{escaped(address)}">Phase {escaped(phase)}: {escaped(report.phase.title)}</a>'
-        blocks.append(f"<p>{link}. {escaped(page.claim_counts(report))}</p>{page.bullets(headlines(report))}")
     return [
-        f"{markdown(opening)}\n",
+        f"{markdown(opening(entry))}\n",
         "## What was found\n",
-        raw("".join(blocks)),
-        raw(_strip(entry.reports)),
+        raw(findings(entry.reports, f"phases/{name}/")),
+        raw(strip(entry.reports)),
         "## How sure\n",
-        raw(page.bullets(how_sure(entry.reports))),
-        "## Check it\n",
+        raw(bullets(how_sure(entry.reports))),
+        "## Reproduce\n",
         f"```bash\npython -m runner verify data/{name}\njupyter-book build book/\n```\n",
     ]
 
 
+def opening(entry: Entry) -> str:
+    """One sentence: what was compared, on what, when."""
+    first = next(iter(entry.reports.values()))
+    identity = entry.store.read_json(entry.store.host_path)["identity"]
+    phases = f"{len(entry.reports)} phases" if len(entry.reports) > 1 else "one phase"
+    engine = first.seal.content["engine"].get("version")
+    place = f"{engine} and " if engine else ""
+    trees = listed(dict.fromkeys(tree.what.split(",")[0] for tree in entry.plan.trees.values()))
+    return (
+        f"Compared in {phases}: {trees}; on {place}one host ({identity['cpu_model']}, CPUs {identity['cpus']}), "
+        f"{first.seal.content['sealed'][:10]}."
+    )
+
+
 def _row(entry: Entry) -> tuple[object, ...]:
     name = entry.store.folder.name
-    link = Markup(f'<a href="phases/{escaped(name)}/index.html">{escaped(name)}</a>')
-    return link, entry.plan.campaign.title, ", ".join(entry.plan.phases), state(entry.store)
+    address = link(f"phases/{name}/index.html", name)
+    return address, entry.plan.campaign.title, ", ".join(entry.plan.phases), state(entry.store)

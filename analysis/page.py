@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from analysis import figures, tables
+from analysis import figures, headlines, page_design, tables
+from analysis import limits as bounds
+from analysis.arms import arm_places
 from analysis.checks import marked_blocks
 from analysis.drawing import Picture
 from analysis.intervals import coverage_words, index_digest
-from analysis.limits import computed_limits
-from analysis.report import PhaseReport, open_report
+from analysis.page_parts import Section, bullets, folded, heading, paragraphs, section
+from analysis.report import PROJECT, PhaseReport, open_report
 from analysis.sentences import listed
 from analysis.tables import Markup, escaped
 from runner.errors import DataError
 
 PARAMETERS = {"campaign": str, "phase": str, "seed": int, "resamples": int}
+NOTEBOOKS = PROJECT / "notebooks"
+OPEN = 3  # contrasts whose tables are shown unfolded
 
 
 def begin(namespace: Mapping[str, Any]) -> PhaseReport:
@@ -51,15 +55,13 @@ def assigned(source: str) -> list[str]:
     return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
 
 
-def paragraphs(texts: Iterable[str]) -> Markup:
-    """Texts as paragraphs, escaped."""
-    return Markup("".join(f"<p>{escaped(text)}</p>" for text in texts))
+def notebook_of(phase: str) -> Path:
+    """A phase's own notebook; the one for any phase where it has none."""
+    own = NOTEBOOKS / f"phase_{phase.lower()}.ipynb"
+    return own if own.is_file() else NOTEBOOKS / "phase.ipynb"
 
 
-def bullets(texts: Iterable[str], nothing: str = "") -> Markup:
-    """Texts as a list, escaped; one sentence where there are none."""
-    items = [f"<li>{escaped(text)}</li>" for text in texts]
-    return Markup(f"<ul>{''.join(items)}</ul>") if items else paragraphs([nothing])
+# ---- answer -------------------------------------------------------------------------------------------
 
 
 def claim_counts(report: PhaseReport) -> str:
@@ -72,49 +74,96 @@ def claim_counts(report: PhaseReport) -> str:
         for status in tables.STATUS_WORDS
         if (ids := by_status.get(status))
     ]
-    return f"Of {len(report.claims)} preregistered claims: {listed(told)}." if told else "No claim was preregistered."
+    many = f"{len(report.claims)} preregistered claims" if len(report.claims) > 1 else "1 preregistered claim"
+    return f"Of {many}: {listed(told)}." if told else "No claim was preregistered."
 
 
-def answer(report: PhaseReport) -> Markup:
-    """Question and answer: what happened to the claims, and one computed sentence for each contrast's primary metric."""
-    primary = [sentence.text for sentence in report.sentences if sentence.metric == report.phase.primary_metric]
-    question = Markup(f'<p class="bb-question">{escaped(report.phase.question)}</p>')
-    return Markup(question + paragraphs([claim_counts(report), *primary]))
+def answer(report: PhaseReport) -> Section:
+    """Question and answer: what happened to the claims, a sentence for each contrast's primary metric, the forest plot."""
+    stopped = bounds.stopped(report)
+    return section(
+        Markup(f'<p class="bb-question">{escaped(report.phase.question)}</p>\n'),
+        Markup(f'<p class="bb-notice">{escaped(stopped)}</p>\n') if stopped else Markup(),
+        paragraphs([claim_counts(report)]),
+        bullets(headlines.contrast_sentence(report, contrast) for contrast in report.contrasts),
+        forest(report),
+    )
 
 
 def forest(report: PhaseReport) -> Picture:
     """The forest plot of the primary metric: a panel for each contrast."""
+    metric = report.phase.primary_metric
+    measured = report.phase.cases_of(metric)
+    groups = {name: [case for case in cases if case in measured] for name, cases in report.groups.items()}
     return figures.forest(
         report.estimates,
         report.contrasts,
-        report.groups,
-        metric=report.phase.primary_metric,
+        {name: cases for name, cases in groups.items() if cases},
+        metric=metric,
         primary=report.primary,
-        arms=report.arms,
+        arms=arm_places(report.plan, report.identifier),
     )
 
 
-def results(report: PhaseReport) -> Markup:
-    """One table for each contrast."""
-    return Markup(
-        "".join(
-            tables.results(
-                report.estimates,
-                contrast,
-                primary=report.primary,
-                cases=report.cases,
-                metrics=report.metrics,
-                caption=f"Ratio {contrast}: {what}",
-                coverage=coverage_words("percentile", report.phase.blocks, report.plan.statistics.level),
-            )
-            for contrast, what in report.contrasts.items()
+# ---- results ------------------------------------------------------------------------------------------
+
+
+def results(report: PhaseReport) -> Section:
+    """Tables of ratios for each contrast, absolute values for each arm, and blocks in run order."""
+    return section(
+        paragraphs(
+            [
+                "Each ratio is the geometric mean over blocks of the block's ratio numerator / denominator; below 1 the "
+                "numerator takes less. The primary interval is bold."
+            ]
+        ),
+        *_ratios(report),
+        heading("Absolute values"),
+        paragraphs(
+            ["Per arm, for orientation. A ratio of these medians is not a paired estimate, and is not shown as one."]
+        ),
+        tables.absolutes(
+            report.absolutes,
+            cases=report.cases,
+            metrics=report.metrics,
+            arms=report.arms,
+            measured=report.measured,
+        ),
+        heading("Blocks in run order"),
+        paragraphs(
+            [
+                "Each block's ratio in the order in which the blocks ran. A block drawn hollow carries a check that did "
+                "not hold."
+            ]
+        ),
+        *_blocks(report),
+    )
+
+
+def _ratios(report: PhaseReport) -> list[Markup]:
+    """A table for each contrast; of many, those after the first are folded."""
+    shown: list[Markup] = []
+    for place, (contrast, what) in enumerate(report.contrasts.items()):
+        caption = f"Ratio {contrast}: {what}"
+        table = tables.results(
+            report.estimates,
+            contrast,
+            primary=report.primary,
+            cases=report.cases,
+            metrics=report.metrics,
+            measured=report.measured,
+            caption=caption,
+            coverage=coverage_words("percentile", report.phase.blocks, report.plan.statistics.level),
         )
-    )
+        fold = place > 0 and len(report.contrasts) > OPEN
+        shown.append(folded(caption, table) if fold else table)
+    return shown
 
 
-def absolutes(report: PhaseReport) -> Markup:
-    """Absolute values for each arm."""
-    return tables.absolutes(report.absolutes, cases=report.cases, metrics=report.metrics, arms=report.arms)
+def _blocks(report: PhaseReport) -> list[Markup | Picture]:
+    """The blocks of each contrast; those after the first are folded."""
+    first, *others = report.contrasts
+    return [blocks(report, first), *(folded(f"Blocks of {name}", blocks(report, name)) for name in others)]
 
 
 def blocks(report: PhaseReport, contrast: str) -> Picture:
@@ -122,164 +171,148 @@ def blocks(report: PhaseReport, contrast: str) -> Picture:
     marked: dict[str, list[int]] = {}
     for case, block in sorted(marked_blocks(report.marks)):
         marked.setdefault(case, []).append(block)
+    orders: dict[str, dict[int, list[str]]] = {}
+    for labels in report.ledger.labels():
+        if labels.phase == report.identifier:
+            orders.setdefault(labels.case, {}).setdefault(labels.block, []).append(labels.arm)
     return figures.blocks_in_order(
         report.estimates,
         contrast,
         metric=report.phase.primary_metric,
         cases=report.cases,
-        arms=report.arms,
+        arms=arm_places(report.plan, report.identifier),
         marked=marked,
-        orders=_orders(report),
+        orders=orders,
     )
 
 
-def blocks_all(report: PhaseReport) -> Markup:
-    """`blocks` for every contrast, one below the other."""
-    return Markup(
-        "".join(f"<p>{escaped(contrast)}</p>{blocks(report, contrast)._repr_html_()}" for contrast in report.contrasts)
+# ---- what only some phases have -----------------------------------------------------------------------
+
+
+def latency(report: PhaseReport) -> Section:
+    """Latency by percentile from the runs' histograms, and what comparing them with the printed percentiles gave."""
+    from analysis import figures_latency
+    from analysis import latency as histograms
+
+    return section(figures_latency.curves(report), paragraphs([histograms.check(report)]))
+
+
+def counts(report: PhaseReport) -> Section:
+    """Statements, bytes and whatever else the plan has counted for each operation."""
+    from analysis import counts as counted
+
+    return section(paragraphs(counted.sentences(report)), counted.figure(report), counted.table(report))
+
+
+def delay(report: PhaseReport) -> Section:
+    """The round trip as it was measured, with the added delay and without."""
+    from analysis import delays
+
+    return section(paragraphs(delays.sentences(report)), delays.figure(report))
+
+
+def null(report: PhaseReport) -> Section:
+    """What this host cannot resolve, from one arm under two names."""
+    from analysis import null as nulls
+
+    summary = nulls.summary(report)
+    return section(bullets(nulls.sentences(summary)), nulls.figure(report), nulls.table(summary))
+
+
+def has_latency(report: PhaseReport) -> bool:
+    """Whether the phase's processes write latency histograms."""
+    return bool(report.latency_cases)
+
+
+def has_counts(report: PhaseReport) -> bool:
+    """Whether the plan has a number of its covariates shown for each case and arm."""
+    return any(covariate.unit for covariate in report.phase.covariates)
+
+
+def has_delay(report: PhaseReport) -> bool:
+    """Whether a delay is added to the path between client and server."""
+    return report.network.delay_us > 0
+
+
+def has_null(report: PhaseReport) -> bool:
+    """Whether an arm is compared with itself under another name."""
+    return bool(report.null_contrasts)
+
+
+Part = tuple[str, Callable[[PhaseReport], bool], Callable[[PhaseReport], Section]]
+SPECIFIC: tuple[Part, ...] = (
+    ("What this host cannot resolve", has_null, null),
+    ("Latency by percentile", has_latency, latency),
+    ("Counted for each operation", has_counts, counts),
+    ("Added delay", has_delay, delay),
+)
+
+
+def specific(report: PhaseReport) -> Section:
+    """Each of the parts above that the phase has, under its heading."""
+    shown = [(title, part) for title, has, part in SPECIFIC if has(report)]
+    return section(*(piece for title, part in shown for piece in (heading(title), part(report))))
+
+
+# ---- interpretation, limits, evidence -----------------------------------------------------------------
+
+
+def interpretation(report: PhaseReport) -> Section:
+    """Claims that were preregistered; what else was seen; what this data does not explain."""
+    return section(
+        heading("Preregistered claims"),
+        paragraphs(["Written and sealed before the first run; each status is computed from the estimates above."]),
+        tables.claims(report.claims, "Preregistered claims, in the order of the plan"),
+        heading("Also seen, not preregistered"),
+        paragraphs(["Computed from the same estimates, without a claim in the plan."]),
+        *_also_seen(report),
+        heading("Not explained by this data"),
+        bullets(report.phase.open_questions, "The plan names no open question."),
     )
 
 
-def _orders(report: PhaseReport) -> dict[str, dict[int, list[str]]]:
-    orders: dict[str, dict[int, list[str]]] = {}
-    for labels in report.ledger.labels():
-        if labels.phase == report.identifier:
-            orders.setdefault(labels.case, {}).setdefault(labels.block, []).append(labels.arm)
-    return orders
+def _also_seen(report: PhaseReport) -> list[Markup]:
+    """Every computed sentence; those of other metrics than the primary one are folded."""
+    primary = report.phase.primary_metric
+    first = [sentence.text for sentence in report.sentences if sentence.metric == primary]
+    others = [sentence for sentence in report.sentences if sentence.metric != primary]
+    if not others:
+        return [bullets(first)]
+    metrics = listed(dict.fromkeys(sentence.metric for sentence in others))
+    return [bullets(first), folded(f"The same for {metrics}", bullets(sentence.text for sentence in others))]
 
 
-def order_map(report: PhaseReport) -> Picture:
-    """Which arm ran at which position of which block."""
-    rows = [
-        (labels.case, labels.block, labels.position, labels.arm)
-        for labels in report.ledger.labels()
-        if labels.phase == report.identifier
-    ]
-    return figures.order_map(rows, report.arms)
-
-
-def claims(report: PhaseReport) -> Markup:
-    """Every preregistered claim with its status and the numbers that decide it."""
-    return tables.claims(report.claims, "Preregistered claims, in the order of the plan")
-
-
-def also_seen(report: PhaseReport) -> Markup:
-    """Computed sentences that nobody preregistered."""
-    return bullets([sentence.text for sentence in report.sentences])
-
-
-def open_questions(report: PhaseReport) -> Markup:
-    """What the plan says that this data cannot explain."""
-    return bullets(report.phase.open_questions, "The plan names no open question.")
-
-
-def limits(report: PhaseReport) -> Markup:
+def limits(report: PhaseReport) -> Section:
     """Computed limits first, then those that the plan wrote down before the first run."""
     written = report.phase.limits
-    after = (
-        Markup(paragraphs(["Written into the plan before the first run:"]) + bullets(written)) if written else Markup()
+    after = [paragraphs(["Written into the plan before the first run:"]), bullets(written)] if written else []
+    return section(bullets(bounds.computed_limits(report)), *after)
+
+
+def evidence(report: PhaseReport) -> Section:
+    """Arms, environment, design, the order of the runs, and where the time went."""
+    return section(
+        page_design.arms(report),
+        page_design.environment(report),
+        page_design.design(report),
+        heading("Order of the runs"),
+        page_design.order_map(report),
+        heading("Where the time went"),
+        page_design.times(report),
     )
-    return Markup(bullets(computed_limits(report)) + after)
-
-
-def arms(report: PhaseReport) -> Markup:
-    """Arms: tree, what it is, key package versions, digests."""
-    rows = []
-    for arm in report.phase.arms:
-        tree, identity = report.plan.trees[arm.tree], report.seal.content["trees"][arm.tree]
-        rows.append(
-            (
-                arm.name,
-                tree.what,
-                identity["interpreter"]["version"],
-                _packages(list(identity["wheels"])),
-                tables.code(identity["files_sha256"][:16]),
-            )
-        )
-    harness = {name: digest for name, digest in report.seal.content["files"].items() if name.startswith("harness/")}
-    shared = tables.key_values(
-        [(name, tables.code(digest)) for name, digest in harness.items()], "Harness: the same bytes for every arm"
-    )
-    return Markup(
-        tables.plain(("arm", "tree", "Python", "packages", "installed files, SHA-256"), rows, "Arms") + shared
-    )
-
-
-def _packages(wheels: list[str]) -> Markup:
-    """Names and versions from the wheels' file names, folded away behind their count."""
-    names = [" ".join(wheel.split("-")[:2]) for wheel in wheels]
-    return Markup(f"<details><summary>{len(names)} packages</summary>{escaped(', '.join(names))}</details>")
-
-
-def environment(report: PhaseReport) -> Markup:
-    """Host, CPU groups, network, engine with every setting of the plan."""
-    host = report.store.read_json(report.store.host_path)
-    groups = report.plan.host.cpus
-    identity, details = host["identity"], host["details"]
-    rows: list[tuple[str, object]] = [
-        ("CPU", f"{identity['cpu_model']}, CPUs {identity['cpus']}, siblings {', '.join(identity['siblings'])}"),
-        ("memory", f"{identity['memory_kb'] / 1024 / 1024:.1f} GiB" if identity["memory_kb"] else None),
-        (
-            "system",
-            f"{details['os']}, kernel {identity['kernel']}, {'virtual machine' if details['hypervisor'] else 'no hypervisor seen'}",
-        ),
-        ("frequency governor", details["governor"]),
-        (
-            "CPU groups",
-            f"housekeeping and runner {groups.housekeeping}, server {groups.server}, benchmark process {groups.client}",
-        ),
-        ("network", _network(report)),
-        ("engine", report.seal.content["engine"].get("version")),
-        ("engine package", report.seal.content["engine"].get("package")),
-        ("settings", [f"{key} = {value}" for key, value in report.plan.engine.settings.items()]),
-    ]
-    return tables.key_values(rows)
-
-
-def _network(report: PhaseReport) -> str:
-    kind = report.plan.network.kind
-    return {
-        "veth": "two network namespaces joined by a veth pair, no added delay",
-        "loopback": "loopback interface",
-        "none": "none",
-    }[kind]
-
-
-def design(report: PhaseReport) -> Markup:
-    """The design in numbers, and the cases with their parameters."""
-    phase = report.phase
-    rows: list[tuple[str, object]] = [
-        (
-            "runs",
-            f"{len(phase.arms)} arms x {len(phase.cases)} cases x {phase.blocks} blocks = "
-            f"{len(phase.arms) * len(phase.cases) * phase.blocks}; one fresh process each",
-        ),
-        ("repeats", f"{phase.repeats} in each process"),
-        ("order seed", phase.order_seed),
-        ("payload seed", report.plan.campaign.payload_seed),
-        ("primary interval", f"{report.primary}, level {report.plan.statistics.level:g}"),
-        ("command", tables.code(" ".join(phase.argv))),
-    ]
-    cases = [
-        (case.name, case.what, ", ".join(f"{key} = {json.dumps(value)}" for key, value in case.parameters.items()))
-        for case in phase.cases
-    ]
-    return Markup(tables.key_values(rows, "Design") + tables.plain(("case", "what", "parameters"), cases, "Cases"))
-
-
-def times(report: PhaseReport) -> Picture:
-    """Where the wall time of the phase went."""
-    return figures.where_time_goes(report.times.parts())
 
 
 def reproduce(report: PhaseReport) -> Markup:
     """The commands, seeds and digests that this page was made with."""
     folder = f"data/{report.store.folder.name}"
-    notebook = f"notebooks/phase_{report.identifier.lower()}.ipynb"
+    source = notebook_of(report.identifier)
+    notebook = f"papermill notebooks/{source.name} out.ipynb -p campaign {folder}"
+    if source.stem == "phase":
+        notebook += f" -p phase {report.identifier}"
     counts = sorted({len(estimate.blocks) for estimate in report.estimates})
     rows: list[tuple[str, object]] = [
         ("this page again", tables.code("jupyter-book build book/")),
-        ("with another seed", tables.code(f"papermill {notebook} out.ipynb -p campaign {folder} -p seed 12345")),
+        ("with another seed", tables.code(f"{notebook} -p seed 12345")),
         ("check the folder", tables.code(f"python -m runner verify {folder}")),
         (
             "estimates as data",

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from runner.store import Store
 
 PAGES = PROJECT / "book" / "phases"
 DATA = PROJECT / "data"
-NOTEBOOKS = PROJECT / "notebooks"
+BESIDE = ("estimates", "metrics", "forest")  # what a page offers for download, by name
+WORKERS = 2  # notebooks that are executed at the same time, each in a kernel of its own
 VERSIONS = ("numpy", "scipy", "matplotlib", "pandas", "papermill", "ipykernel")
 Say = Callable[[str], None]
 
@@ -79,17 +81,17 @@ def render_campaign(store: Store, say: Say, *, phase: str | None = None, seed: i
         assert_phase(plan, phase)
     wanted = [phase] if phase else list(plan.phases)
     if closed:
-        for name in wanted:
-            render_phase(store, plan, name, folder / page_name(name), say, seed)
+        render_phases(store, plan, wanted, folder, say, seed)
     _write_if_changed(folder / "index.md", overview.campaign_page(store, plan, _reports(store, plan) if closed else {}))
-    expected = {page_name(name) for name in plan.phases} if closed else set()
+    pages = [folder / page_name(name) for name in plan.phases] if closed else []
+    expected = {path for target in pages for path in (target, *_beside(target))}
     for stray in folder.glob("phase_*"):
-        if not any(stray.name.startswith(Path(name).stem) for name in expected):
+        if stray not in expected:
             stray.unlink()
 
 
 def page_name(phase: str) -> str:
-    """File name of a phase's notebook, source and page."""
+    """File name of a phase's page, and of what lies beside it but for the ending."""
     return f"phase_{phase.lower()}.ipynb"
 
 
@@ -103,17 +105,27 @@ def _reports(store: Store, plan: Plan) -> dict[str, PhaseReport]:
     return _CACHE[store.folder]
 
 
-def render_phase(store: Store, plan: Plan, phase: str, target: Path, say: Say, seed: int | None) -> None:
-    """Execute a phase's notebook with papermill unless its page is up to date."""
-    source = NOTEBOOKS / page_name(phase)
-    if not source.is_file():
-        raise DataError(
-            str(source), f"no notebook for phase {phase} of {store.folder.name}", expected="one notebook for each phase"
-        )
-    key = staleness_key(store, source, seed)
-    if up_to_date(target, key):
-        return
+def render_phases(store: Store, plan: Plan, phases: list[str], folder: Path, say: Say, seed: int | None) -> None:
+    """Execute the notebooks of stale pages, some at a time; the first phase that fails is the one that is named."""
+    stale = {}
+    for phase in phases:
+        key = staleness_key(store, page.notebook_of(phase), seed)
+        if not up_to_date(folder / page_name(phase), key):
+            stale[phase] = key
+    with ThreadPoolExecutor(WORKERS) as pool:
+        executed = {phase: pool.submit(execute, store, phase, seed, say) for phase in stale}
+        try:
+            for phase, key in stale.items():
+                write_page(store, plan, phase, folder / page_name(phase), executed[phase].result(), key, seed)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def execute(store: Store, phase: str, seed: int | None, say: Say) -> Any:
+    """A phase's notebook as papermill leaves it. Raises DataError that names the cell that raised."""
     say(f"rendering {store.folder.name}, phase {phase}")
+    source = page.notebook_of(phase)
     parameters: dict[str, Any] = {"campaign": _campaign_parameter(store), "phase": phase}
     if seed is not None:
         parameters["seed"] = seed
@@ -128,18 +140,29 @@ def render_phase(store: Store, plan: Plan, phase: str, target: Path, say: Say, s
                 kernel_name="python3",
                 progress_bar=False,
                 log_output=False,
-                extra_arguments=["--log-level=ERROR"],
+                extra_arguments=["--log-level=CRITICAL"],  # being shut down by an interrupt is no error
             )
         except papermill.PapermillExecutionError as error:
             raise DataError(
-                f"{source.name}, cell {error.exec_count}", f"raised {error.ename}", found=str(error.evalue)
+                f"{source.name}, cell {error.exec_count}, for phase {phase}",
+                f"raised {error.ename}",
+                found=str(error.evalue),
             ) from None
         notebook = nbformat.read(output, as_version=4)
     check_executed(notebook, source.name)
+    return notebook
+
+
+def write_page(
+    store: Store, plan: Plan, phase: str, target: Path, notebook: Any, key: dict[str, Any], seed: int | None
+) -> None:
+    """Give an executed notebook its title, its downloads and its stamp, and write it into the book."""
     notebook.cells[0].source = f"# Phase {phase}: {overview.markdown(plan.phases[phase].title)}"
-    notebook.cells.append(nbformat.v4.new_markdown_cell(downloads(store, phase, target, seed)))
+    report = _reports(store, plan)[phase] if seed is None else open_report(store.folder, phase, seed)
+    notebook.cells.append(nbformat.v4.new_markdown_cell(downloads(report, target)))
     notebook.metadata.pop("papermill", None)
-    for cell in notebook.cells:
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number:02d}"  # papermill's own and new cells get random ones
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
         if "injected-parameters" in cell.metadata.get("tags", []):
@@ -148,15 +171,15 @@ def render_phase(store: Store, plan: Plan, phase: str, target: Path, say: Say, s
     target.write_text(nbformat.writes(notebook), encoding="utf-8")
 
 
-def downloads(store: Store, phase: str, target: Path, seed: int | None) -> str:
+def downloads(report: PhaseReport, target: Path) -> str:
     """Write what a page offers for download beside it; returns the line of links, in MyST."""
-    report = open_report(store.folder, phase, seed)
     stem = target.stem
-    files = {f"{stem}-estimates.{form}": exports.FORMATS[form](report) for form in ("json", "csv")}
-    files[f"{stem}-metrics.csv"] = store.metrics_path.read_text(encoding="utf-8") if store.metrics_path.exists() else ""
+    estimates, metrics, forest = BESIDE
+    files = {f"{stem}-{estimates}.{form}": exports.FORMATS[form](report) for form in ("json", "csv")}
+    files[f"{stem}-{metrics}.csv"] = exports.metrics_of(report.store, report.identifier)
     for name, text in files.items():
         (target.parent / name).write_text(text, encoding="utf-8")
-    figures = page.forest(report).save(target.parent, f"{stem}-forest")
+    figures = page.forest(report).save(target.parent, f"{stem}-{forest}")
     names = [*files, *(path.name for path in figures), target.name]
     return "Download: " + ", ".join(f"{{download}}`{name} <{name}>`" for name in names) + "."
 
@@ -208,9 +231,13 @@ def _cells_digest(notebook: Any) -> str:
     return hashlib.sha256(json.dumps(notebook.cells, sort_keys=True).encode()).hexdigest()
 
 
-def _digests_beside(target: Path) -> dict[str, str]:
+def _beside(target: Path) -> list[Path]:
     """The files that a page offers for download, the page itself aside."""
-    return {path.name: seal.file_sha256(path) for path in sorted(target.parent.glob(f"{target.stem}-*"))}
+    return sorted(path for kind in BESIDE for path in target.parent.glob(f"{target.stem}-{kind}*"))
+
+
+def _digests_beside(target: Path) -> dict[str, str]:
+    return {path.name: seal.file_sha256(path) for path in _beside(target)}
 
 
 def write_front(say: Say) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from analysis import claims, estimands, sentences
+from analysis import claims, estimands, hdr, sentences
 from analysis.checks import Mark, check_warnings, marks_of
 from analysis.covariates import covariate_warnings, unplanned_differences
 from analysis.labels import LabelReport, assert_labels
@@ -16,7 +16,7 @@ from analysis.samples import PhaseData, read_phase
 from analysis.times import Times, where_time_goes
 from runner import seal
 from runner.errors import DataError, WrongUse
-from runner.plan import Phase, Plan
+from runner.plan import Engine, Network, Phase, Plan
 from runner.store import Labels, Ledger, Store
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -69,6 +69,44 @@ class PhaseReport:
     def metrics(self) -> list[str]:
         """Units of the metrics, in plan order."""
         return [metric.unit for metric in self.phase.metrics]
+
+    @property
+    def measured(self) -> dict[str, list[str]]:
+        """The metrics that each case measures, both in plan order."""
+        return {case: [metric.unit for metric in self.phase.metrics_of(case)] for case in self.cases}
+
+    @property
+    def engine(self) -> Engine:
+        """The engine as this phase has it."""
+        return self.plan.engine_of(self.identifier)
+
+    @property
+    def network(self) -> Network:
+        """The network as this phase has it."""
+        return self.plan.network_of(self.identifier)
+
+    @property
+    def null_contrasts(self) -> list[str]:
+        """Contrasts that compare an arm with itself under another name."""
+        return [contrast.name for contrast in self.phase.contrasts if self.phase.is_null(contrast)]
+
+    @property
+    def latency_cases(self) -> list[str]:
+        """Cases whose processes write a latency log."""
+        return [case for case in self.cases if hdr.LOG in self.phase.outputs_of(case)]
+
+    @cached_property
+    def latencies(self) -> dict[Labels, dict[str, hdr.Counts]]:
+        """Every good run's latency histograms by tag. Raises DataError for a log that cannot be read."""
+        return {
+            labels: self._histograms(labels)
+            for labels in self.ledger.labels()
+            if labels.phase == self.identifier and labels.case in self.latency_cases and not self.ledger.reason(labels)
+        }
+
+    def _histograms(self, labels: Labels) -> dict[str, hdr.Counts]:
+        where = self.store.relative(self.store.run_folder(labels) / hdr.LOG)
+        return hdr.read(self.store.read_output(labels, self.ledger, hdr.LOG), where)
 
     @property
     def contrasts(self) -> dict[str, str]:
@@ -181,6 +219,7 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
         for block in ledger.blocks
         if block.phase == phase and block.replaces is not None
     }
+    measured = {case: [metric.unit for metric in described.metrics_of(case)] for case in cases}
     found = estimands.estimates(
         data.samples,
         phase=phase,
@@ -196,6 +235,8 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
         holm_family=(described.holm.metrics, described.holm.contrasts),
         primary=statistics.primary,
         extra=extra,
+        measured=measured,
+        counted=[metric.unit for metric in described.metrics if metric.counted],
     )
     levels = estimands.absolutes(
         data.samples,
@@ -206,6 +247,7 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
         planned_blocks=data.blocks,
         missing=data.missing,
         replaced=replaced,
+        measured=measured,
     )
     results = tuple(claims.evaluate(claim, found, primary=statistics.primary) for claim in described.claims)
     return PhaseReport(store, plan, phase, seed, resamples, ledger, labels, data, marks, found, levels, results)

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from analysis.formats import fixed, interval_text, ratio_decimals
 from analysis.model import Estimate, Interval, Missing
 
-METRIC_WORDS = {"ns/op": "time", "B/op": "bytes allocated", "allocs/op": "allocations"}
+METRIC_WORDS = {
+    "ns/op": "time",
+    "B/op": "bytes allocated",
+    "allocs/op": "allocations",
+    "p50-ns": "median latency",
+    "p90-ns": "90th percentile of latency",
+    "p99-ns": "99th percentile of latency",
+    "p99.9-ns": "99.9th percentile of latency",
+    "max-ns": "largest latency",
+}
 _MOST_DECIMALS = 6
 
 

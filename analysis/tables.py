@@ -182,21 +182,24 @@ def results(
     metrics: Sequence[str],
     caption: str = "",
     coverage: str = "",
+    measured: Mapping[str, Sequence[str]] | None = None,
 ) -> Markup:
     """One contrast's results: a row per case and metric, in plan order.
 
     ``coverage`` says what a percentile interval covers at this number of blocks; it stands in that column's head.
 
     Columns: case, metric, ratio [primary interval], other interval, leave-one-out range, blocks, notes. A
-    planned case and metric without an estimate has a row of dashes that says so.
+    planned case and metric without an estimate has a row of dashes that says so; ``measured`` gives the metrics that
+    each case measures by plan, and without it every case measures all.
     """
     other = "percentile" if primary == "t" else "t"
     found = {(e.case, e.metric): e for e in estimates if e.contrast == contrast}
     notes = Notes("n-" + slug(contrast, *sorted({e.phase for e in estimates})))
     rows: list[str] = []
     for case in cases:
-        name = _cell(breakable(case), "", "th", scope="rowgroup", rowspan=len(metrics))
-        for place, metric in enumerate(metrics):
+        own = _measured(case, metrics, measured)
+        name = _cell(breakable(case), "", "th", scope="rowgroup", rowspan=len(own))
+        for place, metric in enumerate(own):
             cells = _result_cells(found.get((case, metric)), metric, primary, other, notes)
             rows.append(f"<tr>{name if place == 0 else ''}{cells}</tr>")
     told = {"t": "", "percentile": f" ({coverage})" if coverage else ""}
@@ -212,10 +215,14 @@ def results(
     return _frame(caption or f"Ratio {contrast}", head, rows, notes.html())
 
 
+def _measured(case: str, metrics: Sequence[str], measured: Mapping[str, Sequence[str]] | None) -> list[str]:
+    return [metric for metric in metrics if measured is None or metric in measured.get(case, ())]
+
+
 def _result_cells(estimate: Estimate | None, metric: str, primary: str, other: str, notes: Notes) -> str:
     if estimate is None:
         mark = notes.mark("No estimate was computed for this case and metric.")
-        return _cell(escaped(metric)) + _cell(DASH + mark, "bb-number") * 4 + _cell(mark)
+        return _cell(escaped(metric), "bb-unit") + _cell(DASH + mark, "bb-number") * 4 + _cell(mark)
     why = notes.marks(reasons(estimate))
     places = ratio_places(estimate.point, estimate.interval(primary))
     texts = (
@@ -225,7 +232,7 @@ def _result_cells(estimate: Estimate | None, metric: str, primary: str, other: s
     )
     first = next((place for place, (text, _) in enumerate(texts) if DASH in text), None)
     cells = [_cell(text + (why if place == first else ""), kind) for place, (text, kind) in enumerate(texts)]
-    return "".join([_cell(escaped(metric)), *cells, _cell(blocks_text(estimate), "bb-number"), _cell(why)])
+    return "".join([_cell(escaped(metric), "bb-unit"), *cells, _cell(blocks_text(estimate), "bb-number"), _cell(why)])
 
 
 def blocks_text(estimate: Estimate) -> str:
@@ -261,21 +268,27 @@ def reasons(estimate: Estimate) -> list[str]:
 
 
 def absolutes(
-    values: Sequence[Absolute], *, cases: Sequence[str], metrics: Sequence[str], arms: Sequence[str]
+    values: Sequence[Absolute],
+    *,
+    cases: Sequence[str],
+    metrics: Sequence[str],
+    arms: Sequence[str],
+    measured: Mapping[str, Sequence[str]] | None = None,
 ) -> Markup:
-    """Absolute values per arm, one row per case and metric, all arms of a row in one unit."""
+    """Absolute values per arm, one row per case and metric, all arms of a row in one unit; ``measured`` as in `results`."""
     found = {(a.case, a.metric, a.arm): a for a in values}
     notes = Notes("n-absolute")
     rows: list[str] = []
     for case in cases:
-        name = _cell(breakable(case), "", "th", scope="rowgroup", rowspan=len(metrics))
-        for place, metric in enumerate(metrics):
+        own = _measured(case, metrics, measured)
+        name = _cell(breakable(case), "", "th", scope="rowgroup", rowspan=len(own))
+        for place, metric in enumerate(own):
             row = [found.get((case, metric, arm)) for arm in arms]
             texts, unit = absolute_texts([a.value if a else None for a in row], metric)
             cells = [
                 _cell(_absolute(t, a, arm, notes), "bb-number") for t, a, arm in zip(texts, row, arms, strict=True)
             ]
-            rows.append(f"<tr>{name if place == 0 else ''}{_cell(escaped(unit))}{''.join(cells)}</tr>")
+            rows.append(f"<tr>{name if place == 0 else ''}{_cell(escaped(unit), 'bb-unit')}{''.join(cells)}</tr>")
     head = [("case", ""), ("unit", ""), *((arm, "bb-number") for arm in arms)]
     return _frame("Median over blocks of the runs' medians", head, rows, notes.html())
 

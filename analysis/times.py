@@ -18,16 +18,18 @@ class Times:
     calibration: float
     waiting: float  # looking at the host and waiting for it to be quiet, before blocks
     remainder: float  # everything else: digests, records, journal
+    measuring: float = 0.0  # round trips beside blocks, where the plan adds a delay
 
     def parts(self) -> dict[str, float]:
-        """By the words of the page."""
-        return {
+        """By the words of the page; round trips only where some were measured."""
+        found = {
             "processes": self.processes,
             "resets": self.resets,
             "calibration": self.calibration,
             "waiting": self.waiting,
             "runner": self.remainder,
         }
+        return found | ({"round trips": self.measuring} if self.measuring else {})
 
     @property
     def share(self) -> float:
@@ -45,4 +47,6 @@ def where_time_goes(runs: Iterable[Mapping[str, Any]], blocks: Iterable[Mapping[
     wall = sum(event["wall_ns"] for event in events) * NANO
     waiting = sum(event["waited_ns"] for event in events) * NANO
     known = {name: sums.get(name, 0.0) for name in ("process", "reset", "calibration")}
-    return Times(known["process"], known["reset"], known["calibration"], waiting, wall - waiting - sum(known.values()))
+    measuring = sum(event.get("measuring_ns", 0) for event in events) * NANO
+    rest = wall - waiting - measuring - sum(known.values())
+    return Times(known["process"], known["reset"], known["calibration"], waiting, rest, measuring)

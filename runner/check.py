@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import groupby, takewhile
 
-from runner import engines, execute, host, journal, ledger, network, process, seal, trees
+from runner import delay, engines, execute, host, journal, ledger, network, process, seal, trees
 from runner.errors import BenchbookError
 from runner.network import Ends
 from runner.orders import Labels, expand
 from runner.plan import Plan
-from runner.record import INHERITED
 from runner.record import expand as expand_run
+from runner.stage import INHERITED, fixture_command
 from runner.store import Store
 
 
@@ -20,10 +22,13 @@ def problems(store: Store, plan: Plan) -> Iterator[tuple[str, str]]:
     """What was looked at, and what is wrong with it ("" when nothing is)."""
     looks: list[tuple[str, Callable[[], object]]] = [
         ("CPUs of the plan", lambda: execute.assert_cpus(plan)),
-        ("network", lambda: network.check(plan.network)),
         ("programs", lambda: process.pinned("0")),
         ("engine", lambda: engines.identity(plan)),
     ]
+    for identifier in plan.phases:
+        # One look for all phases with the same network.
+        if plan.network_of(identifier) not in [plan.network_of(other) for other in earlier(plan, identifier)]:
+            looks.append((f"network of phase {identifier}", partial(network.check, plan.network_of(identifier))))
     if store.seal_path.exists():
         looks += [
             ("seal", lambda: seal.assert_unchanged(store, plan, list(journal.read(store.journal_path).events))),
@@ -39,6 +44,11 @@ def problems(store: Store, plan: Plan) -> Iterator[tuple[str, str]]:
             yield what, str(error)
 
 
+def earlier(plan: Plan, phase: str) -> list[str]:
+    """The phases before this one."""
+    return list(takewhile(lambda name: name != phase, plan.phases))
+
+
 def commands(store: Store, plan: Plan) -> Iterator[str]:
     """Every command of a whole campaign in order; what is only known then stands in braces."""
     for name, tree in plan.trees.items():
@@ -46,8 +56,15 @@ def commands(store: Store, plan: Plan) -> Iterator[str]:
         yield from map(
             shlex.join, trees.install_commands(tree, f"{{campaign}}/{tree.lock}", f"{{tree:{name}}}", "{wheels}")
         )
-    net = plan.network.kind == "veth"
-    mounts = net or (plan.network.kind == "loopback" and host.observe("")["details"]["root"])
+    for identifier, runs in groupby(outstanding(store, plan), key=lambda labels: labels.phase):
+        yield f"# phase {identifier}"
+        yield from _stage_commands(plan, identifier, list(runs))
+
+
+def _stage_commands(plan: Plan, phase: str, runs: list[Labels]) -> Iterator[str]:
+    planned = plan.network_of(phase)
+    net = planned.kind == "veth"
+    mounts = net or (planned.kind == "loopback" and host.observe("")["details"]["root"])
     if mounts:
         yield "# network"
         yield shlex.join(network.holder_command(net=net, mounts=True))
@@ -55,25 +72,41 @@ def commands(store: Store, plan: Plan) -> Iterator[str]:
         yield shlex.join(network.holder_command(net=True, mounts=False))
         yield from map(shlex.join, network.setup_commands("{server}", "{client}"))
     at_server, at_client = network.prefixes("{server}", "{client}", net=net, mounts=mounts)
-    ends = Ends(plan.network.kind, network.SERVER_ADDRESS if net else "127.0.0.1", at_server, at_client, mounts)
+    address, groups = network.SERVER_ADDRESS if net else "127.0.0.1", plan.host.cpus
+    ends = Ends(planned.kind, address, at_server, at_client, mounts, groups)
+    if planned.delay_us:
+        choice = delay.available(planned, host.observe("")["details"]["root"])
+        yield f"# {delay.words(choice)}"
+        yield from map(shlex.join, delay.commands(choice.method, ends, planned.delay_us, "{server}", "{client}"))
+        ends = replace(ends, address=delay.server_address(choice.method, address))
+    name = plan.phases[phase].fixture
     yield "# engine: start, then before every run the last two"
-    yield from map(shlex.join, engines.commands(plan, ends))
+    commands = engines.commands(plan.engine_of(phase), ends, plan.host.cpus.server, fixture=name is not None)
+    yield from map(shlex.join, commands)
+    if name is not None:
+        yield "# fixture, once after every start of the engine"
+        places = {key: value.format(plan.fixtures[name].tree) for key, value in PLACES.items()}
+        argv, environment = fixture_command(plan, plan.fixtures[name], places)
+        yield shlex.join(_at_client(plan, ends, environment, argv))
     yield "# runs"
-    for labels in outstanding(store, plan):
+    for labels in runs:
         yield shlex.join(run_command(plan, labels, ends))
+
+
+PLACES = {"python": "{{tree:{0}}}/bin/python", "tree": "{{tree:{0}}}", "harness": "{{harness}}", "output": "{{output}}"}
+
+
+def _at_client(plan: Plan, ends: Ends, environment: dict[str, str], argv: list[str]) -> list[str]:
+    settings = [f"{key}={value}" for key, value in (INHERITED | environment).items()]
+    return [*ends.client, *process.pinned(plan.host.cpus.client), "env", "-i", *settings, *argv]
 
 
 def run_command(plan: Plan, labels: Labels, ends: Ends) -> list[str]:
     """The command of one run, with the places that the runner fills in as {python}, {harness} and {tree}."""
     tree = next(arm.tree for arm in plan.phases[labels.phase].arms if arm.name == labels.arm)
-    argv, environment = expand_run(
-        plan,
-        plan.phases[labels.phase],
-        labels,
-        {"python": f"{{tree:{tree}}}/bin/python", "tree": f"{{tree:{tree}}}", "harness": "{harness}"},
-    )
-    settings = [f"{key}={value}" for key, value in (INHERITED | environment).items()]
-    return [*ends.client, *process.pinned(plan.host.cpus.client), "env", "-i", *settings, *argv]
+    places = {name: value.format(tree) for name, value in PLACES.items()}
+    argv, environment = expand_run(plan, plan.phases[labels.phase], labels, places)
+    return _at_client(plan, ends, environment, argv)
 
 
 def outstanding(store: Store, plan: Plan) -> list[Labels]:

@@ -6,12 +6,11 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import partial
+from itertools import groupby
 from typing import Any
 
-from runner import close, engines, host, ledger, network, seal, trees
+from runner import close, engines, host, ledger, seal, trees
 from runner.errors import Refused, WrongUse
 from runner.files import fsync_folder
 from runner.journal import Event, Journal, utc_now
@@ -20,6 +19,7 @@ from runner.orders import Labels
 from runner.plan import Plan
 from runner.progress import Progress, kind_of
 from runner.record import WRONG_ANSWER, Context, execute_run, record_interrupted, recovered_end
+from runner.stage import open_stage
 from runner.store import Store
 
 QUIET_SAMPLE_S = 0.25
@@ -121,14 +121,9 @@ def _session(
     reason = "done"
     try:
         _recover(store, plan, journal, progress, session)
-        with ExitStack() as stack:
-            ends = stack.enter_context(network.open_ends(plan.network))
-            engine = stack.enter_context(engines.open_engine(plan, ends))
-            journal.append("engine-start", network=ends.kind, health=engine.health())
-            baseline = _baseline(plan)
-            journal.append("baseline", calibration_ns=baseline)
-            context = Context(store, plan, sealed.digest, built, ends, engine, statistics.median(baseline))
-            _walk(context, journal, progress, phase)
+        baseline = _baseline(plan)
+        journal.append("baseline", calibration_ns=baseline)
+        _walk(store, plan, sealed, built, statistics.median(baseline), journal, progress, phase)
     except BaseException as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise
@@ -222,15 +217,26 @@ def _stop_phase(journal: Journal, progress: Progress, labels: Labels, end: ledge
     progress.say(f"phase {labels.phase} stopped, by the plan's rule: {reason}")
 
 
-def _walk(context: Context, journal: Journal, progress: Progress, phase: str | None) -> None:
-    orders = context.store.orders()
-    state = ledger.fold(orders, journal.events)
+def _walk(
+    store: Store,
+    plan: Plan,
+    sealed: seal.Seal,
+    built: dict[str, trees.Built],
+    baseline_ns: float,
+    journal: Journal,
+    progress: Progress,
+    phase: str | None,
+) -> None:
+    state = ledger.fold(store.orders(), journal.events)
     blocks = [block for block in state.outstanding() if phase in (None, block.phase)]
     progress.begin(blocks, state)
     with progress:
-        for block in blocks:
-            if block.phase not in ledger.fold(orders, journal.events).stopped:
-                _block(context, journal, progress, block)
+        for identifier, group in groupby(blocks, key=lambda block: block.phase):
+            with open_stage(store, plan, identifier, built, journal) as stage:
+                context = Context(store, plan, sealed.digest, built, stage, baseline_ns)
+                for block in group:
+                    if block.phase not in ledger.fold(store.orders(), journal.events).stopped:
+                        _block(context, journal, progress, block)
 
 
 def _block(context: Context, journal: Journal, progress: Progress, block: Block) -> None:
@@ -247,6 +253,7 @@ def _block(context: Context, journal: Journal, progress: Progress, block: Block)
             found=f"{quiet.load_words('.2f')} and {quiet.calibration_ratio:.2f}",
             remedy="quiet the host and run again; the block has not begun",
         )
+    before, measuring = _rtt(context)
     journal.append(
         "block-start",
         **key,
@@ -254,6 +261,7 @@ def _block(context: Context, journal: Journal, progress: Progress, block: Block)
         calibration_ratio=round(quiet.calibration_ratio, 4),
         waited_ns=waited,
         marked=not quiet.holds,
+        **before,
     )
     for labels in block.labels:
         progress.started(labels)
@@ -262,24 +270,28 @@ def _block(context: Context, journal: Journal, progress: Progress, block: Block)
         if stops_phase(context.plan, end):
             _stop_phase(journal, progress, labels, end)
             break
-    journal.append("block-end", **key, wall_ns=time.monotonic_ns() - started, waited_ns=waited)
+    after, again = _rtt(context)
+    if after:
+        after = {**after, "measuring_ns": measuring + again}
+    journal.append("block-end", **key, wall_ns=time.monotonic_ns() - started, waited_ns=waited, **after)
+
+
+def _rtt(context: Context) -> tuple[dict[str, Any], int]:
+    """The round-trip times of a path with an added delay, and how long it took to measure them, in ns."""
+    started = time.monotonic_ns()
+    return context.stage.rtt(), time.monotonic_ns() - started
 
 
 def _execute(context: Context, journal: Journal, labels: Labels) -> ledger.End:
     journal.append("run-start", labels=asdict(labels), started=utc_now())
-    end, problem = execute_run(context, labels, partial(_restart, context, journal))
+    end, problem = execute_run(context, labels)
     journal.append("run-end", labels=asdict(labels), **asdict(end))
     if end.outcome == "ok":
         close.append_metrics(context.store, context.plan, labels)
         fsync_folder(context.store.folder)
     if problem:
-        _restart(context, journal, problem)
+        context.stage.restart(problem)
     return end
-
-
-def _restart(context: Context, journal: Journal, reason: str) -> None:
-    context.engine.restart()
-    journal.append("engine-restart", reason=reason, health=context.engine.health())
 
 
 def wait_until_quiet(context: Context, waiting: Callable[[str], None]) -> Quiet:
@@ -287,7 +299,8 @@ def wait_until_quiet(context: Context, waiting: Callable[[str], None]) -> Quiet:
     rules = context.plan.rules
     deadline = time.monotonic() + rules.quiet_wait_s
     while True:
-        quiet = look(context)
+        with context.stage.ends.resting():
+            quiet = look(context)
         if quiet.holds or time.monotonic() >= deadline:
             return quiet
         waiting(f"busy (load {quiet.load_words('.0%')}, calibration {quiet.calibration_ratio:.2f})")

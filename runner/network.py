@@ -10,11 +10,12 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from runner import delay
 from runner.errors import Refused
-from runner.plan import Network
+from runner.plan import CpuGroups, Network
 from runner.process import SYSTEM_PATH, call, tool
 
 SERVER_ADDRESS, CLIENT_ADDRESS, MASK = "10.203.0.1", "10.203.0.2", "30"
@@ -25,22 +26,53 @@ class Ends:
     """How to start a command at the server's or the client's end. Empty prefixes mean: right here."""
 
     kind: str
-    address: str  # at which the client reaches the server
+    address: str  # at which the server listens; `reach` says where the client finds it
     server: tuple[str, ...]
     client: tuple[str, ...]
     private_mounts: bool  # the server's end has mounts of its own
+    cpus: CpuGroups | None = None  # the plan's, needed to measure round trips
+    delay: delay.Delay | None = None  # None: none was planned
 
     def describe(self) -> str:
         """One sentence for the report."""
-        if self.kind == "veth":
-            return "server and client in network namespaces of their own, joined by a veth pair"
-        return "server and client over the loopback interface of the host" if self.kind == "loopback" else "no network"
+        if self.kind == "none":
+            return "no network"
+        veth = self.kind == "veth"
+        where = "in network namespaces of their own" if veth else "over the loopback interface of the host"
+        joined = ", joined by a veth pair" if veth and (self.delay is None or self.delay.method != "tun") else ""
+        return f"server and client {where}{joined}" + (f", {self.delay.describe()}" if self.delay else "")
+
+    def reach(self, port: int) -> tuple[str, int]:
+        """Address and port at which the client finds what listens on this port of `address`. Raises Refused."""
+        return self.delay.link.reach(self.address, port) if self.delay else (self.address, port)
+
+    @property
+    def clients(self) -> str:
+        """The addresses that connections come from, as the server sees them."""
+        return f"{self.address}/{MASK if self.kind == 'veth' else 32}"
+
+    @property
+    def server_network(self) -> tuple[str, ...]:
+        """The server's network alone: processes of the runner's own must see the host's files, whatever is mounted there."""
+        return tuple(part for part in self.server if not part.startswith(("--mount=", "--ipc="))) * (
+            self.kind == "veth"
+        )
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Stop what keeps CPUs awake for the sake of the delay, so that their load can be looked at. Raises Refused."""
+        if self.delay is None:
+            yield
+            return
+        self.delay.link.rest(True)
+        try:
+            yield
+        finally:
+            self.delay.link.rest(False)
 
 
 def check(network: Network) -> None:
     """Raise Refused when this host cannot give the plan's network."""
-    if network.delay_us:
-        raise Refused("plan: network.delay_us", "this runner adds no delay", expected="0", found=str(network.delay_us))
     if network.kind == "veth" and os.geteuid() != 0:
         raise Refused(
             "plan: network.kind",
@@ -52,6 +84,8 @@ def check(network: Network) -> None:
     if network.kind == "veth":
         for name in ("ip", "unshare", "nsenter", "cat"):
             tool(name)
+    if network.delay_us:
+        delay.available(network, os.geteuid() == 0)
 
 
 def prefixes(server: str, client: str, *, net: bool, mounts: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -81,12 +115,26 @@ def setup_commands(server: str, client: str) -> list[list[str]]:
 
 
 @contextmanager
-def open_ends(network: Network) -> Iterator[Ends]:
-    """Make both ends, and let them go at the end. As root the server always gets mounts of its own."""
+def open_ends(network: Network, cpus: CpuGroups | None = None) -> Iterator[Ends]:
+    """Make both ends, and let them go at the end. As root the server always gets mounts of its own.
+
+    With a delay the plan's CPUs are needed. Raises Refused when this host cannot give the plan's network, or a delay near
+    the planned one.
+    """
     check(network)
+    with ExitStack() as stack:
+        ends, server, client = stack.enter_context(_undelayed(network, cpus))
+        if network.delay_us:
+            ends = stack.enter_context(delay.delayed(network, ends, server, client))
+        yield ends
+
+
+@contextmanager
+def _undelayed(network: Network, cpus: CpuGroups | None) -> Iterator[tuple[Ends, str, str]]:
+    """Both ends, and the process ids of their holders."""
     root = os.geteuid() == 0
     if network.kind == "none" or (network.kind == "loopback" and not root):
-        yield Ends(network.kind, "127.0.0.1", (), (), False)
+        yield Ends(network.kind, "127.0.0.1", (), (), False, cpus), "", ""
         return
     net = network.kind == "veth"
     holders = [_holder(net=net, mounts=True)] + ([_holder(net=True, mounts=False)] if net else [])
@@ -96,7 +144,8 @@ def open_ends(network: Network) -> Iterator[Ends]:
             for command in setup_commands(server, client):
                 call(command, where="network")
         at_server, at_client = prefixes(server, client, net=net, mounts=True)
-        yield Ends(network.kind, SERVER_ADDRESS if net else "127.0.0.1", at_server, at_client, True)
+        address = SERVER_ADDRESS if net else "127.0.0.1"
+        yield Ends(network.kind, address, at_server, at_client, True, cpus), server, client
     finally:
         for holder in holders:
             assert holder.stdin is not None

@@ -34,9 +34,12 @@ def shorten(text: str, campaign: str, source: str, *, root: bool, cpus: dict[str
             continue
         _shorten_phase(document["phases"][identifier], set(short["cases"][identifier]), short["blocks"])
         document["phases"][identifier]["limits"] = [LIMIT.format(source=source)]
+    fixtures = {phase["fixture"] for phase in document["phases"].values() if "fixture" in phase}
     used = {arm["tree"] for phase in document["phases"].values() for arm in phase["arms"]}
-    for name in set(document["trees"]) - used:
-        del document["trees"][name]
+    used |= {document["fixtures"][name]["tree"] for name in fixtures}
+    for table, kept in (("fixtures", fixtures), ("trees", used)):
+        for name in set(document.get(table, {})) - kept:
+            del document[table][name]
     return tomlkit.dumps(document)
 
 
@@ -46,10 +49,13 @@ def _shorten_phase(phase: Any, kept: set[str], blocks: int) -> None:
     for index in reversed(range(len(phase["cases"]))):
         if phase["cases"][index]["name"] in dropped:
             del phase["cases"][index]
+    gone = _shorten_metrics(phase, kept)
     for index in reversed(range(len(phase.get("claims", [])))):
         claim = phase["claims"][index]
         cases = claim["cases"]
-        if isinstance(cases, dict):
+        if claim["metric"] in gone:
+            del phase["claims"][index]
+        elif isinstance(cases, dict):
             remaining = [name for name in cases["all_but"] if name not in dropped]
             if kept <= set(remaining):
                 del phase["claims"][index]  # every case that is left is one that the claim leaves out
@@ -57,6 +63,28 @@ def _shorten_phase(phase: Any, kept: set[str], blocks: int) -> None:
                 claim["cases"] = _all_but(remaining) if remaining else "all"
         elif (not isinstance(cases, str) and set(cases) & dropped) or claim["holds"] in ("largest", "smallest"):
             del phase["claims"][index]
+
+
+def _shorten_metrics(phase: Any, kept: set[str]) -> set[str]:
+    """Leave out the metrics that no case measures any more; returns their units."""
+    gone: set[str] = set()
+    for index in reversed(range(len(phase["metrics"]))):
+        metric = phase["metrics"][index]
+        cases = metric.get("cases", "all")
+        measuring = [name for name in kept if name not in cases["all_but"]] if isinstance(cases, dict) else cases
+        if isinstance(measuring, str):
+            continue
+        left = [case["name"] for case in phase["cases"] if case["name"] in kept and case["name"] in measuring]
+        if left:
+            metric["cases"] = left
+        else:
+            gone.add(metric["unit"])
+            del phase["metrics"][index]
+    for unit in gone & set(phase["holm"]["metrics"]):
+        phase["holm"]["metrics"].remove(unit)
+    if not phase["holm"]["metrics"]:
+        phase["holm"]["metrics"].append(phase["primary_metric"])  # a family needs a member
+    return gone
 
 
 def _all_but(names: list[str]) -> Any:

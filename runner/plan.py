@@ -6,6 +6,8 @@ Keys that the format does not know are errors: a misspelt key is a choice that s
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -20,6 +22,7 @@ from pydantic import (
 )
 
 FORMAT = 1
+RUN_FILES = ("stdout.txt", "stderr.txt", "run.json")  # of every run
 LARGEST = 10**12  # of any number among parameters and switches: more is a slip, and would fill memory or disk
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -53,6 +56,11 @@ def _cpus(text: str) -> str:
 CpuList = Annotated[
     str, StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"), AfterValidator(_cpus)
 ]
+FILE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+FileName = Annotated[str, StringConstraints(pattern=FILE_NAME.pattern)]
+Parameters = dict[Name, Scalar | tuple[Size, ...]]
+Environment = dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], str]
+Argv = Annotated[tuple[str, ...], Field(min_length=1)]
 RelativePath = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$"), AfterValidator(_inside)
 ]
@@ -89,9 +97,12 @@ class Host(Part):
     cpus: CpuGroups
 
 
+Delay = Annotated[int, Field(ge=0, le=10_000_000)]  # microseconds added each way
+
+
 class Network(Part):
     kind: Literal["veth", "loopback", "none"]
-    delay_us: Annotated[int, Field(ge=0, le=10_000_000)] = 0  # each way
+    delay_us: Delay = 0
 
 
 class Engine(Part):
@@ -151,11 +162,39 @@ class Arm(Part):
     switches: dict[Name, Scalar] = {}
 
 
+class AllBut(Part):
+    all_but: Annotated[tuple[CaseName, ...], Field(min_length=1)]
+
+
+def _cases_form(value: object) -> str:
+    """Which form was meant, so that an error is about that form alone."""
+    if isinstance(value, dict | AllBut):
+        return "a table"
+    return "a list" if isinstance(value, list | tuple) else "a word"
+
+
+Cases = Annotated[
+    Annotated[Literal["all"], Tag("a word")]
+    | Annotated[AllBut, Tag("a table")]
+    | Annotated[tuple[CaseName, ...], Field(min_length=1), Tag("a list")],
+    Discriminator(_cases_form),
+]
+
+
+def named_cases(cases: Literal["all"] | AllBut | tuple[str, ...], known: Iterable[str]) -> tuple[str, ...]:
+    """The cases that "all", { all_but = [...] } or a list stands for, in the order of `known`."""
+    if isinstance(cases, AllBut):
+        return tuple(name for name in known if name not in cases.all_but)
+    return tuple(name for name in known if cases == "all" or name in cases)
+
+
 class Metric(Part):
     unit: CaseName
     better: Literal["lower", "higher"]
     per: Literal["repeat", "run"]
     scope: Text
+    counted: bool = False  # counted outside of all timing, so that no load of the host moves it
+    cases: Cases = "all"  # that measure it
 
 
 class ContrastPart(Part):
@@ -178,6 +217,7 @@ class Covariate(Part):
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")]
     expected: Literal["constant", "varying"]
     what: Text
+    unit: str = ""  # of a number that the page is to show for each case and arm
 
 
 class Case(Part):
@@ -185,11 +225,9 @@ class Case(Part):
     what: Text
     group: str = ""
     expected_s: Seconds  # a guess of one process's length, for the schedule alone
-    parameters: dict[Name, Scalar | tuple[Size, ...]] = {}
-
-
-class AllBut(Part):
-    all_but: Annotated[tuple[CaseName, ...], Field(min_length=1)]
+    parameters: Parameters = {}
+    argv: Argv | None = None  # where this case has another harness than its phase
+    outputs: tuple[FileName, ...] | None = None  # where it writes other files than its phase says
 
 
 def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -209,25 +247,12 @@ class PointWithin(Part):
     point_within: Bounds
 
 
-def _cases_form(value: object) -> str:
-    """Which form was meant, so that an error is about that form alone."""
-    if isinstance(value, dict | AllBut):
-        return "a table"
-    return "a list" if isinstance(value, list | tuple) else "a word"
-
-
 def _holds_form(value: object) -> str:
     if isinstance(value, dict | BaseModel):
         return "a point" if "point_within" in dict(value) else "an interval"
     return "a word"
 
 
-Cases = Annotated[
-    Annotated[Literal["all"], Tag("a word")]
-    | Annotated[AllBut, Tag("a table")]
-    | Annotated[tuple[CaseName, ...], Field(min_length=1), Tag("a list")],
-    Discriminator(_cases_form),
-]
 Holds = Annotated[
     Annotated[Literal["below-1", "above-1", "largest", "smallest"], Tag("a word")]
     | Annotated[Within, Tag("an interval")]
@@ -246,11 +271,28 @@ class Claim(Part):
     interval: IntervalKind | None = None
 
 
+class PhaseEngine(Part):
+    """What is another way in one phase than the plan's engine says."""
+
+    storage: Literal["memory", "disk"] | None = None
+    settings: dict[Name, str] = {}
+
+
+class PhaseNetwork(Part):
+    """What is another way in one phase than the plan's network says."""
+
+    delay_us: Delay
+
+
 class Phase(Part):
     title: Text
     question: Text
-    argv: Annotated[tuple[str, ...], Field(min_length=1)]
-    environment: dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = {}
+    argv: Argv
+    outputs: tuple[FileName, ...] = ()  # files beside stdout and stderr that every process writes into {output}
+    environment: Environment = {}
+    fixture: Name | None = None
+    engine: PhaseEngine | None = None
+    network: PhaseNetwork | None = None
     blocks: Annotated[int, Field(ge=2, le=1000)]
     repeats: Annotated[int, Field(ge=1, le=1000)]
     order_seed: Seed
@@ -264,6 +306,43 @@ class Phase(Part):
     claims: tuple[Claim, ...] = ()
     open_questions: tuple[Text, ...] = ()
     limits: tuple[Text, ...] = ()
+
+    def case(self, name: str) -> Case:
+        """A case by its name."""
+        return next(case for case in self.cases if case.name == name)
+
+    def argv_of(self, case: str) -> tuple[str, ...]:
+        """The command of a case's processes, as a template."""
+        return self.case(case).argv or self.argv
+
+    def outputs_of(self, case: str) -> tuple[str, ...]:
+        """Files beside stdout and stderr that a case's processes write."""
+        own = self.case(case).outputs
+        return self.outputs if own is None else own
+
+    def metrics_of(self, case: str) -> tuple[Metric, ...]:
+        """The metrics that a case measures, in plan order."""
+        return tuple(metric for metric in self.metrics if case in self.cases_of(metric.unit))
+
+    def cases_of(self, unit: str) -> tuple[str, ...]:
+        """The cases that measure a metric, in plan order."""
+        metric = next(metric for metric in self.metrics if metric.unit == unit)
+        return named_cases(metric.cases, [case.name for case in self.cases])
+
+    def is_null(self, contrast: ContrastPart) -> bool:
+        """Whether a contrast compares an arm with itself under another name: same tree, same switches."""
+        arms = {arm.name: (arm.tree, arm.switches) for arm in self.arms}
+        return arms[contrast.numerator] == arms[contrast.denominator]
+
+
+class Fixture(Part):
+    """A database that is made once for each start of the engine, and copied for every process."""
+
+    what: Text
+    tree: Name
+    argv: Argv
+    environment: Environment = {}
+    parameters: Parameters = {}  # every case of a phase with this fixture gets them too
 
 
 class Short(Part):
@@ -283,5 +362,26 @@ class Plan(Part):
     harness: Harness
     rules: Rules
     trees: Annotated[dict[Name, Tree], Field(min_length=1)]
+    fixtures: dict[Name, Fixture] = {}
     phases: Annotated[dict[Name, Phase], Field(min_length=1)]
     short: Short | None = None
+
+    def engine_of(self, phase: str) -> Engine:
+        """The engine as this phase has it."""
+        own = self.phases[phase].engine
+        if own is None:
+            return self.engine
+        return self.engine.model_copy(
+            update={"storage": own.storage or self.engine.storage, "settings": self.engine.settings | own.settings}
+        )
+
+    def network_of(self, phase: str) -> Network:
+        """The network as this phase has it."""
+        own = self.phases[phase].network
+        return self.network if own is None else self.network.model_copy(update={"delay_us": own.delay_us})
+
+    def parameters_of(self, phase: str, case: str) -> dict[str, Scalar | tuple[int, ...]]:
+        """A case's parameters as its harness gets them: the payload seed, its fixture's, its own."""
+        fixture = self.phases[phase].fixture
+        shared = self.fixtures[fixture].parameters if fixture else {}
+        return {"payload_seed": self.campaign.payload_seed, **shared, **self.phases[phase].case(case).parameters}

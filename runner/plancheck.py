@@ -7,7 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
-from runner.plan import AllBut, Claim, Phase, Plan, Short
+from runner.plan import RUN_FILES, AllBut, Claim, Fixture, Phase, Plan, Short
+from runner.templates import FIXTURE_FIELDS, RUN_FIELDS, parts, unknown_fields
 
 Place = tuple[str | int, ...]
 Problem = tuple[Place, str]
@@ -35,8 +36,11 @@ def cross_checks(plan: Plan) -> list[Problem]:
     problems += _lock_paths(plan)
     if plan.short:
         problems += _short_references(plan, plan.short)
+    problems += _fixtures(plan)
     if plan.engine.kind == "none" and plan.network.kind != "none":
         problems.append((("network", "kind"), 'without an engine there is no network: expected "none"'))
+    if plan.network.kind == "none" and plan.network.delay_us:
+        problems.append((("network", "delay_us"), "without a network there is no delay: expected 0"))
     return problems
 
 
@@ -96,7 +100,11 @@ def _references(plan: Plan, phase: Phase, here: Place) -> list[Problem]:
         known(("contrasts", i, "denominator"), "arm", contrast.denominator, arms)
         if contrast.numerator == contrast.denominator:
             problems.append((here + ("contrasts", i), f"an arm against itself: {contrast.name}"))
+    for i, metric in enumerate(phase.metrics):
+        problems += _known_cases(metric.cases, cases, here + ("metrics", i, "cases"), "the metric is measured by none")
     known(("primary_metric",), "metric", phase.primary_metric, metrics)
+    if phase.primary_metric in metrics and set(phase.cases_of(phase.primary_metric)) != cases:
+        problems.append((here + ("primary_metric",), "every case must measure the primary metric"))
     for i, name in enumerate(phase.holm.metrics):
         known(("holm", "metrics", i), "metric", name, metrics)
     for i, name in enumerate(phase.holm.contrasts):
@@ -106,24 +114,98 @@ def _references(plan: Plan, phase: Phase, here: Place) -> list[Problem]:
     for i, claim in enumerate(phase.claims):
         known(("claims", i, "metric"), "metric", claim.metric, metrics)
         known(("claims", i, "contrast"), "contrast", claim.contrast, contrasts)
-        problems += _claim_cases(claim, cases, here + ("claims", i, "cases"))
+        measuring = set(phase.cases_of(claim.metric)) if claim.metric in metrics else cases
+        problems += _claim_cases(claim, measuring, here + ("claims", i, "cases"))
+    problems += _templates(phase, here)
+    problems += _outputs(phase, here)
+    return problems
+
+
+def _outputs(phase: Phase, here: Place) -> list[Problem]:
+    """Names of files that would be the runner's own, or one file; files of a process that is not told where to write."""
+    problems: list[Problem] = []
+    places = [(here, phase.outputs)]
+    places += [(here + ("cases", i), case.outputs or ()) for i, case in enumerate(phase.cases)]
+    for place, names in places:
+        problems += [
+            (place + ("outputs", j), f"{name!r} is a file of the runner's own")
+            for j, name in enumerate(names)
+            if name.casefold() in RUN_FILES
+        ]
+        problems += _unique([(place + ("outputs", j), name) for j, name in enumerate(names)])
+    for i, case in enumerate(phase.cases):
+        texts = (*phase.argv_of(case.name), *phase.environment.values())
+        told = any(name == "output" for text in texts for _, name in parts(text))
+        if phase.outputs_of(case.name) and not told:
+            where = here + (("cases", i, "outputs") if case.outputs is not None else ("outputs",))
+            problems.append((where, f"the command of case {case.name!r} does not say where: expected {{output}} in it"))
     return problems
 
 
 def _claim_cases(claim: Claim, cases: set[str], path: Place) -> list[Problem]:
     if claim.holds in ("largest", "smallest") and (isinstance(claim.cases, str | AllBut) or len(claim.cases) != 1):
         return [(path, f'"{claim.holds}" is said of one case: cases must list exactly one')]
-    if isinstance(claim.cases, str):
+    return _known_cases(claim.cases, cases, path, "the claim is about nothing")
+
+
+def _known_cases(cases: str | AllBut | Sequence[str], known: set[str], path: Place, nothing: str) -> list[Problem]:
+    """What is wrong with a choice of cases: unknown ones, one twice, none left."""
+    if isinstance(cases, str):
         return []
-    named, path = (claim.cases.all_but, path + ("all_but",)) if isinstance(claim.cases, AllBut) else (claim.cases, path)
+    named, path = (cases.all_but, path + ("all_but",)) if isinstance(cases, AllBut) else (cases, path)
     problems: list[Problem] = [
-        (path + (i,), f"unknown case {name!r}; expected one of {', '.join(sorted(cases))}")
+        (path + (i,), f"unknown case {name!r}; expected one of {', '.join(sorted(known))}")
         for i, name in enumerate(named)
-        if name not in cases
+        if name not in known
     ]
     problems += [(path + (i,), f"{name!r} is there twice") for i, name in enumerate(named) if name in named[:i]]
-    if isinstance(claim.cases, AllBut) and cases <= set(named):
-        problems.append((path, "every case is left out: the claim is about nothing"))
+    if isinstance(cases, AllBut) and known <= set(named):
+        problems.append((path, f"every case is left out: {nothing}"))
+    return problems
+
+
+def _templates(phase: Phase | Fixture, here: Place) -> list[Problem]:
+    """Fields that the runner does not know."""
+    known = RUN_FIELDS if isinstance(phase, Phase) else FIXTURE_FIELDS
+    texts = [(here + ("argv", i), text) for i, text in enumerate(phase.argv)]
+    texts += [(here + ("environment", name), text) for name, text in phase.environment.items()]
+    if isinstance(phase, Phase):
+        for i, case in enumerate(phase.cases):
+            texts += [(here + ("cases", i, "argv", j), text) for j, text in enumerate(case.argv or ())]
+    return [
+        (path, f"unknown field {{{name}}}; expected one of {', '.join(sorted(known))}")
+        for path, text in texts
+        for name in unknown_fields(text, known)
+    ]
+
+
+def _fixtures(plan: Plan) -> list[Problem]:
+    problems: list[Problem] = [
+        (("fixtures", name, "tree"), f"unknown tree {fixture.tree!r}; expected one of {', '.join(sorted(plan.trees))}")
+        for name, fixture in plan.fixtures.items()
+        if fixture.tree not in plan.trees
+    ]
+    for name, fixture in plan.fixtures.items():
+        problems += _templates(fixture, ("fixtures", name))
+        if name not in [phase.fixture for phase in plan.phases.values()]:
+            problems.append((("fixtures", name), "no phase has this fixture"))
+    for identifier, phase in plan.phases.items():
+        here: Place = ("phases", identifier)
+        if phase.fixture is not None and phase.fixture not in plan.fixtures:
+            expected = ", ".join(sorted(plan.fixtures)) or "none is planned"
+            problems.append((here + ("fixture",), f"unknown fixture {phase.fixture!r}; expected one of {expected}"))
+        if plan.engine.kind == "none" and (phase.fixture or phase.engine):
+            what = "fixture" if phase.fixture else "engine"
+            problems.append((here + (what,), "the plan has no engine"))
+        if plan.network.kind == "none" and phase.network and phase.network.delay_us:
+            problems.append((here + ("network", "delay_us"), "without a network there is no delay: expected 0"))
+        known = plan.fixtures[phase.fixture].parameters if phase.fixture in plan.fixtures else {}
+        problems += [
+            (here + ("cases", i, "parameters", name), f"is a parameter of fixture {phase.fixture!r} already")
+            for i, case in enumerate(phase.cases)
+            for name in case.parameters
+            if name in known
+        ]
     return problems
 
 

@@ -36,14 +36,15 @@ def content(log: Log, phase: Phase, case: str) -> Content:
     if problem:
         return Content((), problem)
     values: list[Value] = []
-    counts: dict[str, int] = {metric.unit: 0 for metric in phase.metrics}
+    metrics = phase.metrics_of(case)
+    counts: dict[str, int] = {metric.unit: 0 for metric in metrics}
     for record in log.records:
         for value, unit in record.values:
             if unit not in counts:
-                return Content((), f"stdout.txt:{record.line}: unit {unit!r} is not in the plan")
+                return Content((), f"stdout.txt:{record.line}: unit {unit!r} is not in the plan for {case!r}")
             values.append(Value(counts[unit], unit, value, record.iterations, record.line))
             counts[unit] += 1
-    for metric in phase.metrics:
+    for metric in metrics:
         expected = phase.repeats if metric.per == "repeat" else 1
         if counts[metric.unit] != expected:
             return Content((), f"stdout.txt: expected {expected} values of {metric.unit}, found {counts[metric.unit]}")

@@ -9,42 +9,35 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from runner import benchfmt, host, process, rawlog, trees
-from runner.engines import Engine
-from runner.errors import DataError, Refused
+from runner.errors import Refused
 from runner.files import canonical_json, file_sha256, fsync_folder, write_whole
 from runner.journal import utc_now
 from runner.ledger import End
-from runner.network import Ends
 from runner.orders import Labels
-from runner.plan import Arm, Case, Phase, Plan
-from runner.store import RUN_FILES, Store
-
-INHERITED = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "LANG": "C.UTF-8",
-    "TZ": "UTC",
-    "PYTHONDONTWRITEBYTECODE": "1",  # nothing is to appear beside the sealed harness or inside a tree
-}
+from runner.plan import FILE_NAME, RUN_FILES, Arm, Phase, Plan
+from runner.stage import INHERITED, Stage, places_of
+from runner.store import Store
+from runner.templates import fill
 
 
 @dataclass
 class Context:
-    """What every run of a session shares."""
+    """What every run of a phase shares."""
 
     store: Store
     plan: Plan
     seal_digest: str
     trees: dict[str, trees.Built]
-    ends: Ends
-    engine: Engine
+    stage: Stage
     baseline_ns: float
 
 
@@ -62,15 +55,9 @@ class Stopwatch:
         self._last = now
 
 
-def case_parameters(plan: Plan, case: Case) -> dict[str, Any]:
-    """A case's parameters as its harness gets them; the payload seed is the campaign's, the same for every arm."""
-    return {"payload_seed": plan.campaign.payload_seed, **case.parameters}
-
-
 def expand(plan: Plan, phase: Phase, labels: Labels, places: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Command and environment of a run, from the plan's templates; `places` gives python, tree and harness."""
+    """Command and environment of a run, from the plan's templates; `places` gives python, tree, harness and output."""
     arm = next(arm for arm in phase.arms if arm.name == labels.arm)
-    case = next(case for case in phase.cases if case.name == labels.case)
     fields = {
         **places,
         "case": labels.case,
@@ -79,36 +66,22 @@ def expand(plan: Plan, phase: Phase, labels: Labels, places: Mapping[str, str]) 
         "repeats": str(phase.repeats),
         "compiled": ",".join(plan.trees[arm.tree].compiled),
         "switches": json.dumps(arm.switches, sort_keys=True),
-        "parameters": json.dumps(case_parameters(plan, case), sort_keys=True),
+        "parameters": json.dumps(plan.parameters_of(labels.phase, labels.case), sort_keys=True),
     }
     return (
-        [_fill(part, fields) for part in phase.argv],
-        {key: _fill(value, fields) for key, value in phase.environment.items()},
+        [fill(part, fields) for part in phase.argv_of(labels.case)],
+        {key: fill(value, fields) for key, value in phase.environment.items()},
     )
 
 
-def _fill(template: str, fields: Mapping[str, str]) -> str:
-    """Replace {name} by its value; one pass, so that a value with braces stays as it is."""
-    out, rest = "", template
-    while "{" in rest:
-        before, _, rest = rest.partition("{")
-        name, closing, rest = rest.partition("}")
-        if not closing or name not in fields:
-            raise DataError(
-                "plan: argv or environment", f"unknown field {{{name}}}", expected=", ".join(sorted(fields))
-            )
-        out += before + fields[name]
-    return out + rest
-
-
 WRONG_ANSWER = "wrong answer"  # how the reason of such a run begins; a rule of the plan looks at it
-PLACES = {"python": "{python}", "tree": "{tree}", "harness": "{harness}"}
+PLACES = {name: f"{{{name}}}" for name in ("python", "tree", "harness", "output")}
 
 
-def execute_run(context: Context, labels: Labels, restart: Callable[[str], None]) -> tuple[End, str]:
+def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
     """Execute one run and write its record. Returns its end, and why the engine must be restarted ("" if not).
 
-    `restart` starts the engine again, for one that died before the run: nothing was timed yet, so that no run fails.
+    An engine that died before the run is started again: nothing was timed yet, so that no run fails.
     """
     store, plan = context.store, context.plan
     phase = plan.phases[labels.phase]
@@ -116,19 +89,20 @@ def execute_run(context: Context, labels: Labels, restart: Callable[[str], None]
     watch = Stopwatch()
     digests = _identity(context, arm)
     watch.lap("identity")
-    engine_before = _ready(context, restart)
+    engine_before = _ready(context.stage)
     watch.lap("reset")
     client = host.parse_cpus(plan.host.cpus.client)
     loop_before = host.calibrate(client)
     watch.lap("calibration")
     folder = store.partial_folder(labels)
     folder.mkdir(parents=True)
-    argv, environment = _command(context, phase, labels, arm)
+    (folder / OUTPUT).mkdir()
+    argv, environment = _command(context, phase, labels, arm, folder / OUTPUT)
     counters_before = host.counters()
     started = utc_now()
     watch.lap("record")
     ended = process.execute(
-        [*context.ends.client, *process.pinned(plan.host.cpus.client), *argv],
+        [*context.stage.ends.client, *process.pinned(plan.host.cpus.client), *argv],
         environment,
         folder / "stdout.txt",
         folder / "stderr.txt",
@@ -142,6 +116,8 @@ def execute_run(context: Context, labels: Labels, restart: Callable[[str], None]
     watch.lap("reset")
     log = benchfmt.parse((folder / "stdout.txt").read_bytes())
     why = why_failed(ended, log, plan, labels, counters_before, counters_after)
+    refused = _take_outputs(folder)
+    why = why or wrong_outputs(phase.outputs_of(labels.case), _files(folder), refused)
     reason = "; ".join(filter(None, (why, engine_problem))) or None
     if reason and ended.status:
         reason += _last_words(folder / "stderr.txt")
@@ -162,7 +138,7 @@ def execute_run(context: Context, labels: Labels, restart: Callable[[str], None]
         "argv": shown_argv,
         "environment": _shown(context, shown_environment),
         "cpus": {"planned": plan.host.cpus.client, "allowed": ended.cpus_allowed, "last": ended.cpu_last},
-        "network": context.ends.kind,
+        "network": context.stage.ends.kind,
         "digests": digests,
         "process": {
             "exit_status": ended.status,
@@ -205,32 +181,33 @@ def _identity(context: Context, arm: Arm) -> dict[str, str]:
     return harness | {"tree": built.identity()["files_sha256"]}
 
 
-def _command(context: Context, phase: Phase, labels: Labels, arm: Arm) -> tuple[list[str], dict[str, str]]:
-    built = context.trees[arm.tree]
-    places = {"python": str(built.python), "tree": str(built.folder), "harness": str(context.store.harness_folder)}
+def _command(
+    context: Context, phase: Phase, labels: Labels, arm: Arm, output: Path
+) -> tuple[list[str], dict[str, str]]:
+    places = places_of(context.store, context.trees[arm.tree]) | {"output": str(output)}
     argv, environment = expand(context.plan, phase, labels, places)
-    return argv, INHERITED | context.engine.environment | environment
+    return argv, INHERITED | context.stage.engine.environment | environment
 
 
 def _shown(context: Context, environment: dict[str, str]) -> dict[str, str]:
     """The environment as it is recorded: every name, and the values of all but secrets."""
-    full = INHERITED | context.engine.environment | environment
-    return {name: "{secret}" if name in context.engine.secrets else value for name, value in sorted(full.items())}
+    full = INHERITED | context.stage.engine.environment | environment
+    return {name: "{secret}" if name in context.stage.engine.secrets else value for name, value in sorted(full.items())}
 
 
-def _ready(context: Context, restart: Callable[[str], None]) -> dict[str, Any]:
+def _ready(stage: Stage) -> dict[str, Any]:
     """Clear all user data, and what the engine says of itself then."""
     try:
-        context.engine.reset()
+        stage.engine.reset()
     except Refused as error:
-        restart(f"the engine did not answer before the run: {error.problem}")
-        context.engine.reset()
-    return context.engine.health()
+        stage.restart(f"the engine did not answer before the run: {error.problem}")
+        stage.engine.reset()
+    return stage.engine.health()
 
 
 def _health(context: Context) -> tuple[dict[str, Any], str]:
     try:
-        return context.engine.health(), ""
+        return context.stage.engine.health(), ""
     except Refused as error:
         return {}, f"the engine did not answer after the run: {error.problem}"
 
@@ -271,6 +248,36 @@ def why_failed(
     return content.problem or ""
 
 
+OUTPUT = ".output"  # in a run's folder while it is under way: what {output} stands for
+
+
+def _take_outputs(folder: Path) -> list[str]:
+    """Move the files that a process wrote to the runner's own, which it could not reach. Returns what was not taken.
+
+    Only plain files with plain names are: a link, a pipe or a folder is not what the process measured, and goes.
+    """
+    output, refused = folder / OUTPUT, []
+    for path in sorted(output.iterdir()) if output.is_dir() else []:
+        plain = FILE_NAME.fullmatch(path.name) and path.name not in RUN_FILES
+        if plain and path.is_file() and not path.is_symlink():
+            os.rename(path, folder / path.name)
+        else:
+            refused.append(ascii(path.name)[1:-1])
+    shutil.rmtree(output, ignore_errors=True)
+    return refused
+
+
+def wrong_outputs(planned: Sequence[str], found: Sequence[str], refused: Sequence[str] = ()) -> str:
+    """What is wrong with the files that a process wrote beside its output; empty when nothing is."""
+    missing = [name for name in planned if name not in found]
+    beyond = [name for name in found if name not in (*planned, *RUN_FILES)]
+    if refused:
+        return f"it wrote {', '.join(refused)}: not a plain file, or not with a name that it may have; not kept"
+    if missing:
+        return f"it did not write {', '.join(missing)}"
+    return f"it wrote {', '.join(beyond)}, which the plan does not name" if beyond else ""
+
+
 def _last_words(stderr: Path) -> str:
     """The last line of a failed run's stderr, which most often names the cause; paths of the host are cut to their last part."""
     lines = [line for line in stderr.read_bytes()[-4096:].decode(errors="replace").splitlines() if line.strip()]
@@ -286,10 +293,22 @@ def covariates(log: benchfmt.Log, phase: Phase, engine: Mapping[str, Any]) -> di
 
 def _finish(store: Store, labels: Labels, record: dict[str, Any]) -> End:
     partial, folder = store.partial_folder(labels), store.run_folder(labels)
+    for name in _files(partial):
+        with (partial / name).open("rb") as file:  # what the process wrote beside its output is not on disk yet
+            os.fsync(file.fileno())
     write_whole(partial / "run.json", canonical_json(record).encode())
     os.rename(partial, folder)
     fsync_folder(folder.parent)
-    return End(record["outcome"], record["reason"], {name: file_sha256(folder / name) for name in RUN_FILES})
+    return _end(record, folder)
+
+
+def _end(record: Mapping[str, Any], folder: Path) -> End:
+    return End(record["outcome"], record["reason"], {name: file_sha256(folder / name) for name in _files(folder)})
+
+
+def _files(folder: Path) -> list[str]:
+    """Every file in a run's folder."""
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
 def recovered_end(store: Store, labels: Labels) -> End | None:
@@ -298,7 +317,7 @@ def recovered_end(store: Store, labels: Labels) -> End | None:
     if not all((folder / name).is_file() for name in RUN_FILES):
         return None
     record = store.read_run(labels)
-    return End(record["outcome"], record["reason"], {name: file_sha256(folder / name) for name in RUN_FILES})
+    return _end(record, folder)
 
 
 def record_interrupted(store: Store, plan: Plan, seal_digest: str, labels: Labels, cause: str) -> End:
@@ -310,6 +329,7 @@ def record_interrupted(store: Store, plan: Plan, seal_digest: str, labels: Label
     partial.mkdir(parents=True, exist_ok=True)
     for leftover in partial.glob(".*.partial"):
         leftover.unlink()
+    _take_outputs(partial)
     for name in ("stdout.txt", "stderr.txt"):
         (partial / name).touch()
     counts = cause in plan.rules.interruptions

@@ -15,9 +15,10 @@ DETECTABLE = {4: 2.128, 6: 1.4345, 8: 1.156, 10: 0.996, 12: 0.889, 18: 0.701, 24
 def describe(plan: Plan) -> str:
     """The schedule as text."""
     labels = expand(plan)
+    minutes = sum(map(_seconds, plan.phases.values())) / 60
     lines = [
         f"campaign {plan.campaign.id}: {plan.campaign.title}",
-        f"{len(labels)} runs in {len(plan.phases)} phase(s)",
+        f"{len(labels)} runs in {len(plan.phases)} phase(s), about {minutes:.1f} min of processes",
         "",
     ]
     for identifier, phase in plan.phases.items():
@@ -30,7 +31,7 @@ def _phase(identifier: str, phase: Phase, labels: Sequence[Labels]) -> list[str]
     size = f"{len(phase.arms)} arms x {len(phase.cases)} cases x {phase.blocks} blocks = {len(labels)} runs"
     lines = [
         f"phase {identifier}: {phase.question}",
-        f"  {size}, {phase.repeats} repeats each; order seed {phase.order_seed}",
+        f"  {size}, {phase.repeats} repeat{'s' * (phase.repeats > 1)} each; order seed {phase.order_seed}",
         f"  length: {_length(phase)}",
         f"  detectable effect: {_detectable(phase.blocks)}",
         "  residual bias of the worst pair of arms, for a drift of 1 over the phase:",
@@ -46,9 +47,12 @@ def _phase(identifier: str, phase: Phase, labels: Sequence[Labels]) -> list[str]
     return [*lines, ""]
 
 
+def _seconds(phase: Phase) -> float:
+    return sum(case.expected_s for case in phase.cases) * len(phase.arms) * phase.blocks
+
+
 def _length(phase: Phase) -> str:
-    seconds = sum(case.expected_s for case in phase.cases) * len(phase.arms) * phase.blocks
-    return f"about {seconds / 60:.1f} min of processes, by the plan's own estimate for each case"
+    return f"about {_seconds(phase) / 60:.1f} min of processes, by the plan's own estimate for each case"
 
 
 def _detectable(blocks: int) -> str:

@@ -19,13 +19,12 @@ from runner.journal import Reading
 from runner.journal import read as read_journal
 from runner.ledger import Ledger, fold
 from runner.orders import Labels
-from runner.plan import Plan
+from runner.plan import RUN_FILES, Plan
 from runner.planfile import load as load_plan
 
 __all__ = ["PARTIAL", "RUN_FILES", "Labels", "Ledger", "Store", "escape", "labels_from", "orders_document"]
 
 PARTIAL = ".partial"
-RUN_FILES = ("stdout.txt", "stderr.txt", "run.json")
 
 
 def escape(case: str) -> str:
@@ -130,6 +129,10 @@ class Store:
     def read_stdout(self, labels: Labels, ledger: Ledger) -> bytes:
         """The raw output of a run. Raises DataError when it is not what the journal recorded at the run's end."""
         return self._read_recorded(labels, ledger, "stdout.txt").read_bytes()
+
+    def read_output(self, labels: Labels, ledger: Ledger, name: str) -> bytes:
+        """A file that a run's process wrote beside its output. Raises DataError as `read_stdout`."""
+        return self._read_recorded(labels, ledger, name).read_bytes()
 
     def read_record(self, labels: Labels, ledger: Ledger) -> dict[str, Any]:
         """The record of an ended run. Raises DataError when it is not what the journal recorded at the run's end."""

@@ -131,7 +131,7 @@ def _under_way(store: Store, state: Ledger) -> set[Path]:
 
 def _run(store: Store, labels: Labels, state: Ledger, sealed: seal.Seal, report: Report) -> None:
     folder, end = store.run_folder(labels), state.ends[labels]
-    for name in RUN_FILES:
+    for name in dict.fromkeys((*RUN_FILES, *end.files)):
         path = folder / name
         if not path.is_file():
             report.problems.append(f"{store.relative(path)}: missing")
@@ -158,10 +158,12 @@ def _files(store: Store, plan: Plan, state: Ledger, report: Report) -> None:
     """Files that belong to nothing: neither sealed, nor a run's, nor the campaign's own."""
     known = {store.relative(path) for path in (store.seal_path, store.journal_path, store.metrics_path)}
     known |= set(seal.sealed_files(store, plan))
-    known |= {store.relative(store.run_folder(labels) / name) for labels in state.ends for name in RUN_FILES}
+    known |= {
+        store.relative(store.run_folder(labels) / name) for labels, end in state.ends.items() for name in end.files
+    }
     under_way = _under_way(store, state)
     for name, path in store.files().items():
-        own = path.parent in under_way or (not state.closed and path.match(f".*{PARTIAL}"))
+        own = not under_way.isdisjoint(path.parents) or (not state.closed and path.match(f".*{PARTIAL}"))
         if path.is_symlink() or (name not in known and not own):
             report.problems.append(
                 f"{name}: {'a link' if path.is_symlink() else 'a file that belongs to nothing here'}"

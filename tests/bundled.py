@@ -3,4 +3,4 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CAMPAIGN = sorted((ROOT / "data").glob("pgstack-*"))[-1]
+CAMPAIGN = sorted(path.parent for path in (ROOT / "data").glob("pgstack-*/plan.toml"))[-1]

@@ -8,6 +8,9 @@ import pytest
 
 from tests import campaigns
 from tests.campaigns import Campaign
+from tests.database import pythons, server, starter
+
+__all__ = ["pythons", "server", "starter"]
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 Shares no code with analysis/ or runner/: its own reading of the files, its own arithmetic (fractions of floats, a
 plain sum), and Student's quantile by bisection on the regularised incomplete beta function.
 
-    python tests/independent.py data/pgstack-20261130 B
+    python tests/independent.py data/pgstack-20261130b B
 """
 
 import functools

@@ -52,13 +52,41 @@ def test_marks_name_block_arm_value_and_limit() -> None:
     )
 
 
-def test_a_mark_concerns_the_contrasts_of_its_arm_and_timed_metrics_only() -> None:
-    found = checks.check_warnings(PHASE, checks.marks_of({labels("LoadRecord", "final", 2): record(False)}, {}, LIMITS))
+def metrics(**changes: Any) -> Phase:
+    """The phase with its second metric, per run, changed."""
+    first, second, *rest = PHASE.metrics
+    return PHASE.model_copy(update={"metrics": (first, second.model_copy(update=changes), *rest)})
+
+
+def test_a_mark_concerns_the_contrasts_of_its_arm_and_what_is_not_counted() -> None:
+    marks = checks.marks_of({labels("LoadRecord", "final", 2): record(False)}, {}, LIMITS)
+    counted = PHASE.model_copy(
+        update={"metrics": tuple(m.model_copy(update={"counted": m.unit != "ns/op"}) for m in PHASE.metrics)}
+    )
+    found = checks.check_warnings(counted, marks)
     assert set(found) == {("LoadRecord", "ns/op", "final/before"), ("LoadRecord", "ns/op", "final/legacy")}
     (warning,) = found["LoadRecord", "ns/op", "final/before"]
     assert warning.kind == "checks"
     assert "block 2, in runs of final" in warning.text
-    assert checks.check_warnings(PHASE, ()) == {}
+    assert checks.check_warnings(counted, ()) == {}
+
+
+def test_a_mark_concerns_a_metric_that_is_printed_once_and_timed() -> None:
+    marks = checks.marks_of({labels("LoadRecord", "final", 2): record(False)}, {}, LIMITS)
+    timed = metrics(unit="p99-ns", counted=False)
+    assert ("LoadRecord", "p99-ns", "final/before") in checks.check_warnings(timed, marks)
+    elsewhere = metrics(unit="p99-ns", counted=False, cases=("SaveRecord",))
+    assert ("LoadRecord", "p99-ns", "final/before") not in checks.check_warnings(elsewhere, marks)
+
+
+def test_a_covariate_concerns_metrics_that_the_case_measures() -> None:
+    runs = {
+        labels("LoadRecord", "final", 2): record(psycopg2="2.9.13"),
+        labels("LoadRecord", "before", 2): record(psycopg2="2.9.12"),
+    }
+    phase = metrics(unit="p99-ns", cases=("SaveRecord",))
+    found = covariates.covariate_warnings(phase, covariates.unplanned_differences(phase, runs))
+    assert {metric for _, metric, _ in found} == {"ns/op", "allocs/op"}
 
 
 def test_a_constant_covariate_that_differs_is_named_with_block_and_values() -> None:
@@ -93,3 +121,7 @@ def test_times_add_up_to_the_wall_time() -> None:
     assert found.remainder == pytest.approx(1.0)
     assert found.share == pytest.approx(1 / 12)
     assert times.where_time_goes([], []).share == 0
+    assert "round trips" not in found.parts()
+    delayed = times.where_time_goes(runs, [{"wall_ns": 18e9, "waited_ns": 5e8, "measuring_ns": 4e8}])
+    assert sum(delayed.parts().values()) == pytest.approx(18)
+    assert (delayed.parts()["round trips"], delayed.remainder) == (pytest.approx(0.4), pytest.approx(0.6))

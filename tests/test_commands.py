@@ -101,7 +101,7 @@ def test_status_of_a_draft_a_sealed_and_a_closed_campaign(
 
 def test_check_is_ready_or_says_why_not(campaign: Campaign, tmp_path: Path, cache: Path) -> None:
     text = campaign.does("check").stdout
-    for what in ("CPUs of the plan", "network", "programs", "engine", "seal", "host", "tree plain"):
+    for what in ("CPUs of the plan", "network of phase T", "programs", "engine", "seal", "host", "tree plain"):
         assert f"{what}: ready\n" in text
     other = campaigns.write(tmp_path / "other", cache, python="3.99")
     plan = other.folder / "plan.toml"
@@ -110,7 +110,7 @@ def test_check_is_ready_or_says_why_not(campaign: Campaign, tmp_path: Path, cach
     assert done.returncode == 1
     assert "CPUs of the plan: plan: host.cpus.client" in done.stdout
     assert "what to do: install Python 3.99" in done.stdout
-    assert "network: ready" in done.stdout
+    assert "network of phase T: ready" in done.stdout
     with (campaign.folder / "harness" / "tiny.py").open("a") as file:
         file.write("#\n")
     done = campaign.call("check")

@@ -361,3 +361,46 @@ def test_json_of_what_could_not_be_computed_is_null():
     }
     assert [a["value"] for a in document["absolutes"]] == [None, None]
     json.dumps(document, allow_nan=False)
+
+
+def test_only_measured_pairs_have_estimates_and_absolute_values():
+    samples = [*pair(V1), *pair(V2, case="Save"), *run("Load", "final", 1, 3.0, metric="B/op")]
+    measured = {"Load": ["ns/op", "B/op"], "Save": ["ns/op"]}
+    found = estimate_all(
+        samples,
+        cases=["Load", "Save"],
+        metrics=["ns/op", "B/op"],
+        measured=measured,
+        holm_family=(["ns/op", "B/op"], ["final/before"]),
+    )
+    assert [(e.case, e.metric) for e in found] == [("Load", "ns/op"), ("Load", "B/op"), ("Save", "ns/op")]
+    assert "family of 3 skips Load, B/op" in text(found[1], "holm-skips")
+    levels = estimands.absolutes(
+        samples,
+        phase="B",
+        arms=["before", "final"],
+        metrics=["ns/op", "B/op"],
+        cases=["Load", "Save"],
+        planned_blocks={"Load": PLANNED, "Save": PLANNED},
+        missing={},
+        measured=measured,
+    )
+    assert ("Save", "B/op") not in {(level.case, level.metric) for level in levels}
+    assert len(levels) == 6
+
+
+COUNTS = (1.0, 1.0, 1.0, 1.0, 1.0, 1.000008)  # the sixth digit of a count in one block
+
+
+def test_a_steady_count_is_not_said_to_drift_or_to_hang_on_one_block():
+    assert "one-block-decides" in kinds(estimate(pair(COUNTS)))
+    counted = kinds(estimate(pair(COUNTS), counted=["ns/op"]))
+    assert not {"one-block-decides", "drift"} & set(counted)
+    growing = [1 + n * 1e-6 for n in range(6)]
+    assert "drift" in kinds(estimate(pair(growing)))
+    assert "drift" not in kinds(estimate(pair(growing), counted=["ns/op"]))
+
+
+def test_a_count_that_moves_keeps_its_warnings():
+    assert "one-block-decides" in kinds(estimate(pair(V2), counted=["ns/op"]))
+    assert "drift" in kinds(estimate(pair([1 + n * 1e-3 for n in range(6)]), counted=["ns/op"]))

@@ -37,6 +37,32 @@ def test_a_shortened_plan_is_a_plan() -> None:
     assert found.network.kind == "veth"
 
 
+def test_metrics_and_fixtures_go_with_their_cases() -> None:
+    of_gone = changed('scope = "bytes allocated"', 'scope = "bytes"\ncases = ["Scan/pipelined"]')
+    of_gone = of_gone.replace('metric = "B/op"', 'metric = "ns/op"')
+    found = parse(short(of_gone)).phases["B"]
+    assert [metric.unit for metric in found.metrics] == ["ns/op"]
+    of_some = changed('scope = "bytes allocated"', 'scope = "bytes"\ncases = { all_but = ["Save"] }')
+    of_some = of_some.replace('metric = "B/op"', 'metric = "ns/op"')
+    assert parse(short(of_some)).phases["B"].cases_of("B/op") == ("Scan/serial",)
+    fixtures = "".join(
+        f'[fixtures.{name}]\nwhat = "x"\ntree = "{tree}"\nargv = ["{{python}}"]\n'
+        for name, tree in (("kept", "old"), ("gone", "old"))
+    )
+    used = changed('primary_metric = "ns/op"', 'primary_metric = "ns/op"\nfixture = "kept"', "[phases.B]")
+    plan = parse(short(used.replace("[phases.A]", fixtures + "[phases.A]", 1)))
+    assert list(plan.fixtures) == ["kept"]
+    assert set(plan.trees) == {"old", "new"}  # no arm of what is left has the old one; the fixture has
+
+
+def test_a_family_whose_metric_is_gone_is_of_the_primary_one() -> None:
+    text = changed('scope = "bytes allocated"', 'scope = "bytes"\ncases = ["Scan/pipelined"]')
+    text = text.replace('metric = "B/op"', 'metric = "ns/op"')
+    start = text.index("[phases.B.holm]")
+    text = text[:start] + text[start:].replace('metrics = ["ns/op"', 'metrics = ["B/op"', 1)
+    assert parse(short(text)).phases["B"].holm.metrics == ("ns/op",)
+
+
 def test_claims_go_with_their_cases() -> None:
     claims = {claim.id: claim for claim in parse(short()).phases["B"].claims}
     assert list(claims) == ["B1", "B3", "B4"]  # B2 was of a case that is gone

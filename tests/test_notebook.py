@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
 import re
 import subprocess
@@ -14,13 +16,18 @@ import pytest
 from analysis import page
 from analysis.rendering import check_executed
 from runner.errors import DataError
+from runner.planfile import load
 from tests.bundled import CAMPAIGN, ROOT
 
 NOTEBOOK = "notebooks/phase_b.ipynb"
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("phase*.ipynb"))
+SHARED_LINES = 12  # of code, that two notebooks may have in common
+PHASES = ("A", "A2", "B", "C1", "C2", "C3", "D1", "D2", "N")
 
 
-def papermill(out: Path, *parameters: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "papermill", NOTEBOOK, str(out), "--no-progress-bar", *parameters]
+def papermill(out: Path, *parameters: str, notebook: str = NOTEBOOK) -> subprocess.CompletedProcess[str]:
+    named = () if "campaign" in parameters else ("-p", "campaign", f"data/{CAMPAIGN.name}")
+    argv = [sys.executable, "-m", "papermill", notebook, str(out), "--no-progress-bar", *named, *parameters]
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -105,15 +112,73 @@ def test_parameters_are_checked_by_name_and_type() -> None:
         page.begin(good | {"In": ["", "report = begin()"], "resamples": True})
 
 
-def test_the_committed_notebook_holds_no_output_and_no_logic() -> None:
-    cells = json.loads((ROOT / NOTEBOOK).read_text())["cells"]
-    for cell in cells:
+def code_cells(path: Path) -> list[str]:
+    return ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+
+
+def is_call(node: ast.stmt, name: str) -> bool:
+    """Whether a statement is `page.something(name)` and nothing else."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    return (
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and ast.unparse(call.func.value) == "page"
+        and [ast.unparse(argument) for argument in call.args] == [name]
+        and not call.keywords
+    )
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_committed_notebook_holds_no_output_and_no_logic(path: Path) -> None:
+    for cell in json.loads(path.read_text())["cells"]:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
-        code = "".join(cell["source"])
-        if cell["cell_type"] == "code":
-            assert len(code.splitlines()) <= 4
-            assert not re.search(r"^\s*(def|for|if|while|class|try)\b", code, re.M)
+    parameters, begin, *calls = code_cells(path)
+    assert [ast.unparse(node).split(" = ")[0] for node in ast.parse(parameters).body] == list(page.PARAMETERS)
+    assert begin == "from analysis import page\n\nreport = page.begin(globals())"
+    assert len(calls) <= 9
+    for source in calls:
+        (node,) = ast.parse(source).body
+        assert is_call(node, "report"), source
+
+
+@pytest.mark.parametrize("source", ["page.answer(1 if report else 2)", "x = page.answer(report)", "open(report)"])
+def test_logic_in_a_cell_is_noticed(source: str) -> None:
+    assert not is_call(ast.parse(source).body[0], "report")
+
+
+def test_notebooks_share_a_few_lines_of_code() -> None:
+    lines = {path: {line for code in code_cells(path) for line in code.splitlines() if line} for path in NOTEBOOKS}
+    for one, other in itertools.combinations(NOTEBOOKS, 2):
+        assert len(lines[one] & lines[other]) <= SHARED_LINES, (one.name, other.name)
+
+
+def test_every_phase_of_the_plan_has_a_notebook_that_is_its_own() -> None:
+    for phase in PHASES:
+        path = page.notebook_of(phase)
+        assert path.name == f"phase_{phase.lower()}.ipynb"
+        assert f'phase = "{phase}"' in code_cells(path)[0]
+    assert page.notebook_of("new").name == "phase.ipynb"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", PHASES)
+def test_every_notebook_runs_with_another_seed_and_fewer_resamples(tmp_path: Path, phase: str) -> None:
+    if phase not in load(CAMPAIGN / "plan.toml").phases:
+        pytest.skip(f"the bundled campaign has no phase {phase}")
+    out = tmp_path / "out.ipynb"
+    notebook = f"notebooks/phase_{phase.lower()}.ipynb"
+    done = papermill(out, "-p", "seed", "12345", "-p", "resamples", "500", notebook=notebook)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "seed\t12345" in shown(out)
+    assert "resamples\t500" in shown(out)
+
+
+def test_a_phase_without_a_notebook_of_its_own_has_a_page(tmp_path: Path) -> None:
+    own, common = tmp_path / "own.ipynb", tmp_path / "common.ipynb"
+    assert papermill(own).returncode == 0
+    assert papermill(common, "-p", "phase", "B", notebook="notebooks/phase.ipynb").returncode == 0
+    assert set(shown(own).splitlines()) <= set(shown(common).splitlines())
 
 
 def test_a_page_that_was_not_executed_is_refused() -> None:

@@ -146,13 +146,13 @@ def test_a_version_that_the_package_does_not_have() -> None:
         postgres.binaries("9")
 
 
-def test_a_delay_and_a_network_without_root_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Refused, match="adds no delay"):
-        network.check(plan.Network(kind="veth", delay_us=250))
+def test_a_network_without_root_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refused, match="there is no network to delay"):
+        network.check(plan.Network(kind="none", delay_us=250))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(Refused, match="network namespaces need root"):
-        network.check(plan.Network(kind="veth"))
-    network.check(plan.Network(kind="loopback"))
+        network.check(plan.Network(kind="veth", delay_us=250))
+    network.check(plan.Network(kind="loopback", delay_us=250))
 
 
 # -- campaigns
@@ -224,12 +224,12 @@ import os, subprocess
 from runner import __main__ as command, record
 from runner.engines.postgres import Postgres
 ready, calls = record._ready, []
-def dying(context, restart):
+def dying(stage):
     calls.append(1)
     if len(calls) == 3:
-        context.engine._server.kill()
-        context.engine._server.wait()
-    return ready(context, restart)
+        stage.engine._server.kill()
+        stage.engine._server.wait()
+    return ready(stage)
 record._ready = dying
 command.main(["run", {str(campaign.folder)!r}])
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import benchfmt, planfile, process, record
+from runner import benchfmt, planfile, process, record, templates
 from runner.errors import DataError
 from runner.orders import Labels
 from runner.plan import Plan
@@ -81,10 +81,10 @@ def test_command_and_environment_come_from_the_plan(plan: Plan) -> None:
 
 
 def test_values_with_braces_stay_as_they_are_and_unknown_fields_are_errors() -> None:
-    assert record._fill("{a}-{a}}{b}", {"a": "{b}", "b": "x"}) == "{b}-{b}}x"
-    for text in ("{c}", "{", "x{a"):
-        with pytest.raises(DataError, match="unknown field"):
-            record._fill(text, {"a": "1"})
+    assert templates.fill("{a}-{a}}{b}", {"a": "{b}", "b": "x"}) == "{b}-{b}}x"
+    assert templates.fill("{ x{a", {"a": "1"}) == "{ x{a"
+    with pytest.raises(DataError, match="unknown field"):
+        templates.fill("{c}", {"a": "1"})
 
 
 def test_last_words_lose_their_folders(tmp_path: Path) -> None:

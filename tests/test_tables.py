@@ -175,3 +175,16 @@ def test_all_tables_are_well_formed_and_scroll() -> None:
         tags(table)
         assert 'class="bb-scroll"' in table
         assert table._repr_html_() == str(table)
+
+
+def test_a_pair_that_is_not_measured_has_no_row() -> None:
+    measured = {"SaveRecord": ["ns/op"], "LoadRecord": ["ns/op", "B/op"]}
+    settings = {"cases": ["SaveRecord", "LoadRecord", "Bare"], "metrics": ["ns/op", "B/op"], "measured": measured}
+    table = tables.results(made_up.estimates(), "final/before", primary="t", **settings)
+    assert table.count("<tr>") == 1 + 3
+    assert "Bare" not in table
+    assert 'rowspan="1"' in table and 'rowspan="2"' in table
+    assert "No estimate was computed" not in table
+    levels = tables.absolutes(made_up.absolutes(), arms=made_up.ARMS, **settings)
+    assert levels.count("<tr>") == 1 + 3
+    tags(table), tags(levels)

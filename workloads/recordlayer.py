@@ -1,25 +1,17 @@
-"""Record-style work on PostgreSQL through SQLAlchemy's ORM: eight cases, one file for every arm.
+"""Record-style work on PostgreSQL through SQLAlchemy's ORM: eight cases, the same file for every arm.
 
-One process measures one case and writes the Go benchmark text format to stdout: configuration lines,
-one line per repeat, and last one line with allocations per operation. Only the operations are timed;
-fixtures, clearing, warm-up and checks are not. PGHOST, PGPORT, PGUSER, PGPASSWORD and PGDATABASE name
-the server. Exit status: 0 done, 1 error, 2 wrong use, 3 wrong answer. README.md describes the parameters.
+Output: configuration lines, one line per repeat, and last one line with allocations per operation. Only the operations are
+timed; fixtures, clearing, warm-up and checks are not. README.md describes the parameters.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import hashlib
-import importlib.machinery
-import json
 import os
 import platform
 import sys
-import tempfile
-import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -28,53 +20,37 @@ import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
 import sqlalchemy
+from common import (
+    FLAG,
+    SLOPE,
+    Kind,
+    Operation,
+    Parameters,
+    Row,
+    UsageError,
+    WrongAnswerError,
+    check_compiled,
+    digest,
+    measure_allocations,
+    options_parser,
+    prices,
+    read_object,
+    require_environment,
+    require_equal,
+    run,
+    say,
+    seconds,
+    stream,
+    time_operations,
+    time_reads,
+    whole,
+)
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, LargeBinary, Text, create_engine, event, select
 from sqlalchemy.orm import Session, declarative_base, relationship, selectinload
 
-Row = tuple[Any, ...]  # one record with all that belongs to it: what is compared
-Parameters = Mapping[str, Any]
-Operation = Callable[[int], Sequence[Any]]  # operation n returns the records that it read
-
 ISOLATION = "READ COMMITTED"
-CONNECTION = ("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGDATABASE")
 KEPT_RECORDS = 100  # at least this many of the records read last are kept for the check of a read case
 COUNTED_OPERATIONS = 3  # operations in the untimed pass that counts statements
-
-
-class UsageError(Exception):
-    """The command line, the parameters or the environment are not what the case needs."""
-
-
-class WrongAnswerError(Exception):
-    """The database holds, or the ORM returned, something else than the payload seed says."""
-
-
-# ---- payloads and digests
-
-
-def stream(seed: int, label: str, number: int, size: int) -> bytes:
-    """Incompressible bytes that depend on nothing but the arguments, whatever the Python version."""
-    return hashlib.shake_256(f"{seed}/{label}/{number}".encode()).digest(size)
-
-
-def prices(seed: int, count: int) -> list[int]:
-    """One price per id: all different, so that index order is total, and unrelated to the id."""
-    by_id = [0] * count
-    for rank, number in enumerate(sorted(range(count), key=lambda n: stream(seed, "price", n, 8))):
-        by_id[number] = 1000 + 3 * rank
-    return by_id
-
-
-def digest(rows: Iterable[Row]) -> str:
-    """SHA-256 over rows in their order; types and lengths are part of it, so no two lists look alike."""
-    sha = hashlib.sha256()
-    for row in rows:
-        sha.update(b"row %d\n" % len(row))
-        for field in row:
-            data = field if isinstance(field, bytes) else repr(field).encode()
-            sha.update(b"%s %d:" % (type(field).__name__.encode(), len(data)))
-            sha.update(data)
-    return sha.hexdigest()
 
 
 # ---- layouts: how records lie in tables, mapped in the style that all three versions share
@@ -242,13 +218,14 @@ class Case:
     name: str
     layout: Layout
     action: Callable[[Bench, Session, int], Sequence[Any]]
-    parameters: tuple[str, ...]
+    parameters: dict[str, Kind]
     by_price: bool = False  # whether operations walk over the records in the order of the price index
 
 
-COMMON = ("payload_seed", "record_bytes", "allocation_operations")
-WRITE = (*COMMON, "operations", "warmup_operations")
-READ = (*COMMON, "rows", "duration_s", "warmup_s")
+COMMON = {"payload_seed": whole(0), "record_bytes": whole(1), "allocation_operations": SLOPE, "corrupt": FLAG}
+WRITE = {**COMMON, "operations": whole(1), "warmup_operations": whole(0)}
+READ = {**COMMON, "rows": whole(1), "duration_s": seconds(0.001), "warmup_s": seconds(0)}
+RECORDS, CHUNK, BATCH = ({name: whole(1)} for name in ("records", "chunk_bytes", "batch"))
 ORDERS, PRICED = order_layout("orders", indexed=False), order_layout("priced_orders", indexed=True)
 SPLIT, VERSIONED = split_layout("split_records", versioned=False), split_layout("versioned_records", versioned=True)
 CASES = {
@@ -256,73 +233,27 @@ CASES = {
     for case in (
         Case("SaveRecord", ORDERS, save, WRITE),
         Case("SaveRecordWithIndex", PRICED, save, WRITE),
-        Case("SaveSplitRecord", SPLIT, save, (*WRITE, "chunk_bytes")),
+        Case("SaveSplitRecord", SPLIT, save, {**WRITE, **CHUNK}),
         Case("LoadRecord", ORDERS, load, READ),
-        Case("ScanRecords", ORDERS, scan, (*READ, "records")),
-        Case("ScanRecordsSplitVersioned", VERSIONED, scan, (*READ, "records", "chunk_bytes")),
-        Case("ScanIndexRecords/serial", PRICED, scan_index_serial, (*READ, "records"), by_price=True),
-        Case("ScanIndexRecords/pipelined", PRICED, scan_index_pipelined, (*READ, "records", "batch"), by_price=True),
+        Case("ScanRecords", ORDERS, scan, {**READ, **RECORDS}),
+        Case("ScanRecordsSplitVersioned", VERSIONED, scan, {**READ, **RECORDS, **CHUNK}),
+        Case("ScanIndexRecords/serial", PRICED, scan_index_serial, {**READ, **RECORDS}, by_price=True),
+        Case("ScanIndexRecords/pipelined", PRICED, scan_index_pipelined, {**READ, **RECORDS, **BATCH}, by_price=True),
     )
 }
 
 
-def problem_with(name: str, value: Any) -> str | None:
-    """What a parameter's value should have been, or None if it is right."""
-    if name == "corrupt":
-        return None if isinstance(value, bool) else "true or false"
-    if name == "allocation_operations":
-        pair = isinstance(value, list) and [type(item) for item in value] == [int, int]
-        return None if pair and 0 < value[0] < value[1] else "two whole numbers [a, b] with 0 < a < b"
-    if name in ("duration_s", "warmup_s"):
-        least = 0.001 if name == "duration_s" else 0
-        return None if type(value) in (int, float) and value >= least else f"seconds, at least {least}"
-    least = 0 if name in ("payload_seed", "warmup_operations") else 1
-    return None if type(value) is int and value >= least else f"a whole number, at least {least}"
-
-
 def read_parameters(case: Case, text: str) -> dict[str, Any]:
     """The parameters of the case; everything missing, unknown or impossible is named at once."""
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"--parameters is not JSON: {error}") from error
-    if not isinstance(given, dict):
-        raise UsageError("--parameters is not a JSON object")
-    problems = [f"missing parameter {name}" for name in case.parameters if name not in given]
-    for name, value in given.items():
-        if name not in (*case.parameters, "corrupt"):
-            problems.append(f"unknown parameter {name}")
-        elif expected := problem_with(name, value):
-            problems.append(f"parameter {name}: expected {expected}, found {json.dumps(value)}")
-    if not problems and given.get("rows", 0) % given.get("records", 1):
-        problems = [f"parameter rows: expected a multiple of records = {given['records']}, found {given['rows']}"]
-    if problems:
-        raise UsageError("\n".join(f"case {case.name}: {problem}" for problem in problems))
-    return {"corrupt": False, **given}
+    given = read_object(f"case {case.name}", "--parameters", text, case.parameters, {"corrupt": False})
+    if given.get("rows", 0) % given.get("records", 1):
+        raise UsageError(
+            f"case {case.name}: parameter rows: expected a multiple of records = {given['records']}, found {given['rows']}"
+        )
+    return given
 
 
 # ---- checks
-
-
-def check_compiled(names: Iterable[str]) -> None:
-    """Require that each module is loaded and comes from an extension file, not from Python source."""
-    for name in names:
-        module = sys.modules.get(name)
-        found = "not loaded" if module is None else os.path.basename(getattr(module, "__file__", None) or "no file")
-        if not found.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
-            raise ImportError(f"module {name}: expected an extension file, found {found}")
-
-
-def require_equal(what: str, expected: Sequence[Row], found: Sequence[Row]) -> None:
-    """Compare by count and by digest in order; details of the first difference go to stderr."""
-    summaries = [f"{len(rows)} records sha256 {digest(rows)}" for rows in (expected, found)]
-    if summaries[0] == summaries[1]:
-        return
-    pairs = enumerate(zip(expected, found, strict=False))
-    n = next((n for n, (left, right) in pairs if left != right), min(len(expected), len(found)))
-    for side, rows in (("expected", expected), ("found", found)):
-        print(f"{what}: first difference at record {n}: {side} {str(rows[n : n + 1])[:1000]}", file=sys.stderr)
-    raise WrongAnswerError(f"{what}: expected {summaries[0]}, found {summaries[1]}")
 
 
 class Bench:
@@ -397,36 +328,6 @@ class Bench:
 # ---- measuring
 
 
-def time_operations(operation: Operation, operations: int) -> int:
-    """Nanoseconds that operations 0 to operations-1 took."""
-    start = time.perf_counter_ns()
-    for n in range(operations):
-        operation(n)
-    return time.perf_counter_ns() - start
-
-
-def time_reads(
-    operation: Operation, count: Callable[[Sequence[Any]], int], duration_s: float, keep: int
-) -> tuple[int, int, int, deque[Any]]:
-    """Read for a set duration: operations, nanoseconds, records, and the last results with their n.
-
-    Timed, for every arm alike: the operation, keeping its result (which frees an older one) and one reading
-    of the clock. Not timed: counting the records of the result, longer the more there are. An operation that
-    has begun is finished and counted with all its time.
-    """
-    kept: deque[Any] = deque(maxlen=keep)
-    n = records = elapsed = 0
-    limit = round(duration_s * 1e9)
-    while elapsed < limit:
-        start = time.perf_counter_ns()
-        result = operation(n)
-        kept.append((n, result))
-        elapsed += time.perf_counter_ns() - start
-        records += count(result)
-        n += 1
-    return n, elapsed, records, kept
-
-
 def read(bench: Bench, operation: Operation, duration_s: float) -> tuple[int, int]:
     """Read for a set duration, checked: operations and nanoseconds."""
     keep = max(1, KEPT_RECORDS // bench.records)
@@ -446,47 +347,6 @@ def measure_repeat(bench: Bench, operation: Operation) -> tuple[int, int]:
         operations, elapsed = read(bench, operation, bench.parameters["duration_s"])
     bench.check_stored(bench.size)
     return operations, elapsed
-
-
-def count_allocations(operation: Operation, operations: int, folder: str) -> tuple[int, int]:
-    """Bytes and number of allocations, by Python's and C's allocators, of operations 0 to operations-1."""
-    import memray  # only now: it must not be in the process while anything is timed
-
-    kinds, path = memray.AllocatorType, os.path.join(folder, f"{operations}.bin")
-    frees = {kinds.FREE, kinds.PYMALLOC_FREE, kinds.MUNMAP}
-    gc.collect()
-    gc.disable()  # a collection would fall into one of the two passes and not into the other
-    try:
-        with memray.Tracker(path, trace_python_allocators=True):
-            time_operations(operation, operations)
-    finally:
-        gc.enable()
-    size = number = 0
-    with memray.FileReader(path) as reader:
-        for record in reader.get_allocation_records():
-            if record.allocator not in frees:
-                size += record.size
-                number += record.n_allocations
-    return size, number
-
-
-def measure_allocations(bench: Bench, operation: Operation) -> tuple[float, float]:
-    """Bytes and allocations per operation: the slope between two counts, in which constants cancel.
-
-    One of the constants is that a collection empties Python's free lists and the first operation
-    after it fills them again: hence at least one operation in the smaller count.
-    """
-    few, many = bench.parameters["allocation_operations"]
-    bench.clear()
-    time_operations(operation, many)  # lazy imports and caches must not count
-    totals = []
-    with tempfile.TemporaryDirectory() as folder:
-        for operations in (few, many):
-            bench.clear()
-            totals.append(count_allocations(operation, operations, folder))
-            bench.check_stored(operations if bench.writes else bench.size)
-    size, number = (high - low for low, high in zip(*totals, strict=True))
-    return size / (many - few), number / (many - few)
 
 
 # ---- the process
@@ -547,7 +407,7 @@ def measure(bench: Bench, repeats: int, compiled: Sequence[str]) -> None:
     """The whole process: fixture, configuration lines, repeats, and last the allocations."""
     counted, engine = prepare(bench), make_engine()
     for key, value in {**configuration(bench, engine, compiled), **counted}.items():
-        print(f"{key}: {value}", flush=True)
+        say(key, value)
     operation, name = bench.operation(engine), f"Benchmark{bench.case.name}"
     if not bench.writes:
         bench.corrupt()
@@ -556,41 +416,33 @@ def measure(bench: Bench, repeats: int, compiled: Sequence[str]) -> None:
         bench.clear()
         time_operations(operation, bench.parameters["warmup_operations"])
         bench.clear()
-    print(f"rows: {bench.count_stored()}", flush=True)  # only here is it known what there is when timing starts
+    say("rows", bench.count_stored())  # only here is it known what there is when timing starts
     for _ in range(repeats):
         operations, elapsed = measure_repeat(bench, operation)
         print(f"{name} {operations} {elapsed / operations:.1f} ns/op", flush=True)
-    size, number = measure_allocations(bench, operation)
-    print(f"{name} {bench.parameters['allocation_operations'][1]} {size:.1f} B/op {number:.1f} allocs/op", flush=True)
+    few, many = bench.parameters["allocation_operations"]
+    size, number = measure_allocations(
+        operation, few, many, bench.clear, lambda count: bench.check_stored(count if bench.writes else bench.size)
+    )
+    print(f"{name} {many} {size:.1f} B/op {number:.1f} allocs/op", flush=True)
     engine.dispose()
 
 
-def main(argv: Sequence[str]) -> int:
-    """Measure one case; wrong use (argparse's too) and wrong answers become exit statuses, anything else a traceback."""
-    parser = argparse.ArgumentParser(prog="recordlayer.py", description="One case, one process, Go benchmark format.")
-    parser.add_argument("--case", required=True, choices=list(CASES))
-    parser.add_argument("--repeats", required=True, type=int)
-    parser.add_argument("--compiled", default="", help="modules that must come from extension files, comma-separated")
-    parser.add_argument("--parameters", required=True, help="a JSON object")
-    options = parser.parse_args(argv)
+def measure_case(options: argparse.Namespace) -> None:
+    """Check what was asked for, connect, and measure."""
     case, compiled = CASES[options.case], [name for name in options.compiled.split(",") if name]
-    try:
-        parameters = read_parameters(case, options.parameters)
-        if options.repeats < 1:
-            raise UsageError(f"--repeats: expected at least 1, found {options.repeats}")
-        if missing := [name for name in CONNECTION if name not in os.environ]:
-            raise UsageError(f"missing in the environment: {', '.join(missing)}")
-        check_compiled(compiled)
-        with closing(psycopg2.connect("")) as server:
-            server.autocommit = True
-            measure(Bench(case, parameters, server.cursor()), options.repeats, compiled)
-    except UsageError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except WrongAnswerError as error:
-        print(f"--- FAIL: Benchmark{case.name}\n    {error}", flush=True)
-        return 3
-    return 0
+    parameters = read_parameters(case, options.parameters)
+    read_object(f"case {case.name}", "--switches", options.switches, {}, {})
+    require_environment()
+    check_compiled(compiled)
+    with closing(psycopg2.connect("")) as server:
+        server.autocommit = True
+        measure(Bench(case, parameters, server.cursor()), options.repeats, compiled)
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit status of a whole process."""
+    return run(options_parser("recordlayer.py", CASES), argv, measure_case)
 
 
 if __name__ == "__main__":

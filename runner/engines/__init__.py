@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from runner import plan as plans
 from runner.engines import postgres
 from runner.network import Ends
 from runner.plan import Plan
@@ -18,13 +19,16 @@ class Engine(Protocol):
     secrets: tuple[str, ...]  # names in `environment` whose values are never written down
 
     def reset(self) -> None:
-        """Clear all user data; done before every process, untimed."""
+        """Clear all user data, down to the fixture where there is one; done before every process, untimed."""
+
+    def keep_fixture(self) -> None:
+        """Make what the database holds now the fixture: what every later `reset` leaves."""
 
     def health(self) -> dict[str, Any]:
         """Version, uptime and counters; {} when there is nothing to ask. Raises Refused when it does not answer."""
 
     def restart(self) -> None:
-        """Start again with no data, after the engine did not answer."""
+        """Start again with no data and no fixture, after the engine did not answer."""
 
 
 class NoEngine:
@@ -36,6 +40,9 @@ class NoEngine:
 
     def reset(self) -> None:
         """Nothing to clear."""
+
+    def keep_fixture(self) -> None:
+        """Nothing to keep."""
 
     def health(self) -> dict[str, Any]:
         """Nothing to ask."""
@@ -51,15 +58,15 @@ def identity(plan: Plan) -> dict[str, str]:
 
 
 @contextmanager
-def open_engine(plan: Plan, ends: Ends) -> Iterator[Engine]:
-    """Start the plan's engine at the server's end and stop it at the end."""
-    if plan.engine.kind == "none":
+def open_engine(engine: plans.Engine, ends: Ends, cpus: str) -> Iterator[Engine]:
+    """Start an engine at the server's end, bound to its CPUs, and stop it at the end."""
+    if engine.kind == "none":
         yield NoEngine()
         return
-    with postgres.running(plan.engine, ends, plan.host.cpus.server) as server:
+    with postgres.running(engine, ends, cpus) as server:
         yield server
 
 
-def commands(plan: Plan, ends: Ends) -> list[list[str]]:
+def commands(engine: plans.Engine, ends: Ends, cpus: str, *, fixture: bool) -> list[list[str]]:
     """Every command that starting, resetting and stopping the engine takes, for `check --dry-run`."""
-    return postgres.commands(plan.engine, ends, plan.host.cpus.server) if plan.engine.kind == "postgres" else []
+    return postgres.commands(engine, ends, cpus, fixture=fixture) if engine.kind == "postgres" else []

