@@ -53,3 +53,18 @@ def _warnings(case: str, numerator: str, denominator: str, differences: Differen
         EstimateWarning("covariate", f"Covariate {covariate}, declared constant, differs in {', '.join(told)}.")
         for covariate, told in places.items()
     ]
+
+
+def recorded(phase: Phase, runs: Mapping[Labels, Record]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """For each covariate, in plan order, each arm's different values over all its good runs, in the order of `runs`.
+
+    A covariate that no good run recorded has no arm.
+    """
+    found: dict[str, dict[str, tuple[str, ...]]] = {covariate.name: {} for covariate in phase.covariates}
+    good = [(labels.arm, run) for labels, run in runs.items() if run["outcome"] == "ok"]
+    for name, arms in found.items():
+        for arm, record in good:
+            value = record["covariates"].get(name)
+            if value is not None and str(value) not in arms.get(arm, ()):
+                arms[arm] = (*arms.get(arm, ()), str(value))
+    return found

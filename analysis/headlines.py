@@ -57,6 +57,14 @@ def contrast_sentence(report: PhaseReport, contrast: str) -> str:
 def _standings(whole: list[Estimate], primary: str) -> str:
     """``3 of 8 t intervals exclude 1 (3 below), 5 include it: not resolved by this data``."""
     standings = [standing(e, primary) for e in whole]
+    if len(whole) == 1:
+        return {
+            "below": f"the {primary} interval excludes 1 (below)",
+            "above": f"the {primary} interval excludes 1 (above)",
+            "nominal": "only the percentile interval excludes 1",
+            "includes": f"the {primary} interval includes 1: not resolved by this data",
+            "constant": "the same in every block, so without an interval",
+        }.get(standings[0], "without an interval")
     below, above, nominal = (standings.count(name) for name in ("below", "above", "nominal"))
     includes, constant, none = (standings.count(name) for name in ("includes", "constant", "none"))
     excludes = below + above + nominal

@@ -118,20 +118,19 @@ def strip(reports: Reports) -> str:
 
 
 def phase_table(reports: Reports) -> Markup:
-    """Every phase: question, arms, cases, how its runs ended, what became of its claims."""
+    """Every phase: question, cases, how its runs ended, what became of its claims."""
     rows = []
     for name, report in reports.items():
         rows.append(
             (
                 _phase_link(name, report),
                 report.phase.question,
-                ", ".join(report.arms),
                 len(report.cases),
                 run_counts(report.ledger, name),
-                page.claim_counts(report),
+                [f"{len(ids)} {word}" for word, ids in page.claims_by_status(report).items()] or "none",
             )
         )
-    return tables.plain(("phase", "question", "arms", "cases", "runs", "claims"), rows, numbers=[3])
+    return tables.plain(("phase", "question", "cases", "runs", "claims"), rows, numbers=[2])
 
 
 STATES = {

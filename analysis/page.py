@@ -64,16 +64,18 @@ def notebook_of(phase: str) -> Path:
 # ---- answer -------------------------------------------------------------------------------------------
 
 
+def claims_by_status(report: PhaseReport) -> dict[str, list[str]]:
+    """The ids of the claims of each status that occurs, by its word."""
+    found = {
+        word: [claim.id for claim in report.claims if claim.status == status]
+        for status, word in tables.STATUS_WORDS.items()
+    }
+    return {word: ids for word, ids in found.items() if ids}
+
+
 def claim_counts(report: PhaseReport) -> str:
     """How many claims have which status, each named."""
-    by_status: dict[str, list[str]] = {}
-    for claim in report.claims:
-        by_status.setdefault(claim.status, []).append(claim.id)
-    told = [
-        f"{len(ids)} {tables.STATUS_WORDS[status]} ({', '.join(ids)})"
-        for status in tables.STATUS_WORDS
-        if (ids := by_status.get(status))
-    ]
+    told = [f"{len(ids)} {word} ({', '.join(ids)})" for word, ids in claims_by_status(report).items()]
     many = f"{len(report.claims)} preregistered claims" if len(report.claims) > 1 else "1 preregistered claim"
     return f"Of {many}: {listed(told)}." if told else "No claim was preregistered."
 
@@ -295,6 +297,7 @@ def evidence(report: PhaseReport) -> Section:
         page_design.arms(report),
         page_design.environment(report),
         page_design.design(report),
+        page_design.recorded(report),
         heading("Order of the runs"),
         page_design.order_map(report),
         heading("Where the time went"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analysis import figures, tables
+from analysis import covariates, figures, tables
 from analysis.arms import arm_places
-from analysis.drawing import Picture
+from analysis.drawing import Picture, elided
 from analysis.page_parts import Section, section
 from analysis.report import PhaseReport
 from analysis.tables import Markup, escaped
@@ -18,6 +19,8 @@ from runner.store import Store
 
 Rows = list[tuple[str, object]]
 
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 NETWORKS = {
     "veth": "two network namespaces joined by a veth pair",
     "loopback": "loopback interface",
@@ -47,6 +50,35 @@ def arms(report: PhaseReport) -> Section:
             [(name, tables.code(digest)) for name, digest in harness.items()], "Harness: the same bytes for every arm"
         ),
     )
+
+
+SHOWN = 3  # different values that a cell names; of more it says how many
+LONGEST = 80  # characters of a value
+
+
+def recorded(report: PhaseReport) -> Markup:
+    """What runs recorded beside their metrics: each covariate's values, by arm where arms differ."""
+    rows = []
+    for covariate in report.phase.covariates:
+        by_arm = covariates.recorded(report.phase, report.runs)[covariate.name]
+        same = len(by_arm) == len(report.arms) and len({frozenset(found) for found in by_arm.values()}) == 1
+        told = (
+            [_told(next(iter(by_arm.values())))]
+            if same
+            else [f"{arm}: {_told(by_arm[arm])}" for arm in report.arms if arm in by_arm]
+        )
+        rows.append((covariate.name, covariate.what, covariate.expected, told or "not recorded"))
+    if not rows:
+        return Markup()
+    return tables.plain(("covariate", "what", "planned as", "values"), rows, "What the runs recorded")
+
+
+def _told(found: tuple[str, ...]) -> str:
+    if len(found) > SHOWN:
+        numbers = sorted((float(text), text) for text in found if _NUMBER.fullmatch(text))
+        between = f", {numbers[0][1]} to {numbers[-1][1]}" if len(numbers) == len(found) else ""
+        return f"{len(found)} different values{between}"
+    return ", ".join(f"{text[:12]}…" if _DIGEST.fullmatch(text) else elided(text, LONGEST) for text in found)
 
 
 def values(parameters: Mapping[str, Any]) -> str:

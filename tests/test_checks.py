@@ -125,3 +125,17 @@ def test_times_add_up_to_the_wall_time() -> None:
     delayed = times.where_time_goes(runs, [{"wall_ns": 18e9, "waited_ns": 5e8, "measuring_ns": 4e8}])
     assert sum(delayed.parts().values()) == pytest.approx(18)
     assert (delayed.parts()["round trips"], delayed.remainder) == (pytest.approx(0.4), pytest.approx(0.6))
+
+
+def test_what_runs_recorded_is_told_by_arm() -> None:
+    runs = {
+        labels("LoadRecord", "final", 1): record(psycopg2="2.9.13", sqlalchemy="2.1"),
+        labels("LoadRecord", "before", 1): record(psycopg2="2.9.13", sqlalchemy="2.0"),
+        labels("LoadRecord", "final", 2): record(psycopg2="2.9.12", sqlalchemy="2.1"),
+        labels("LoadRecord", "before", 2): record(psycopg2="2.9.11") | {"outcome": "failed"},
+    }
+    found = covariates.recorded(PHASE, runs)
+    assert list(found) == [covariate.name for covariate in PHASE.covariates]
+    assert found["psycopg2"] == {"final": ("2.9.13", "2.9.12"), "before": ("2.9.13",)}
+    assert found["sqlalchemy"] == {"final": ("2.1",), "before": ("2.0",)}
+    assert found["libpq"] == {}
