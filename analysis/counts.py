@@ -171,7 +171,7 @@ def _draw(narrow: bool, panels: Mapping[tuple[str, str], Sequence[Count]], arms:
         axes.set_ylim(height, 0)
         axes.set_yticks([])
         bare(axes, "bottom")
-        _axis(axes, [value for count in counts for value in count.values], 2 if narrow else 6)
+        _axis(axes, [value for count in counts for value in count.values], 2 if narrow else 5, unit)
         y = 0.0
         for case in dict.fromkeys(count.case for count in counts):
             rows = [count for count in counts if count.case == case]
@@ -197,12 +197,15 @@ def _height(counts: Sequence[Count], row: float, gap: float, case_line: float) -
     return len({count.case for count in counts}) * (case_line + gap) + len(counts) * row
 
 
-def _axis(axes: Axes, values: Iterable[float], most: int) -> None:
-    """Logarithmic where the values' span is wide and all are above 0; else linear from 0."""
+def _axis(axes: Axes, values: Iterable[float], most: int, unit: str) -> None:
+    """Logarithmic where the values' span is wide and all are above 0; else linear from 0.
+
+    Ticks of bytes on a log axis have kB and MB, so that they fit beside each other.
+    """
     known = list(values)
     low, high = min(known, default=0.0), max(known, default=1.0)
     if low > 0 and high / low > WIDE_SPAN:
-        value_axis(axes, low, high, "", which="x", most=most)
+        value_axis(axes, low, high, "B" if unit.startswith("B ") else "", which="x", most=most)
     else:
         low, high = min(low, 0.0), max(high, 0.0) or 1.0
         axes.set_xlim(low * 1.05, high * 1.05)

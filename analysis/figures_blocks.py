@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from matplotlib.axes import Axes
@@ -26,6 +28,8 @@ from analysis.drawing import (
 )
 from analysis.formats import fixed
 from analysis.model import Estimate
+
+LETTER = 0.062  # inches: of a letter in a figure, about
 
 # ---- blocks in run order ------------------------------------------------------------------------------
 
@@ -77,17 +81,20 @@ def _blocks(
     columns = 2
     depth = 1 + max((len(order) for case in orders.values() for order in case.values()), default=0)
     label, plot = 0.26, 0.95 if narrow else 1.15
-    below = 0.14 + 0.135 * (depth if narrow else min(depth, 2))
-    lines = -(-len(rows) // columns) or 1
-    head = 0.68 if narrow else 0.48
-    sheet = Sheet(narrow, head + lines * (label + plot + below))
     axis_room, gap = (0.42, 0.1) if narrow else (0.5, 0.15)
-    width = (sheet.width - columns * axis_room - gap - 0.04) / columns
-    letters = [arm for arm in arms if any(arm in order for case in orders.values() for order in case.values())]
-    about = "dashed: the estimate; every axis has the same span"
-    words = f"ratio {contrast} by block", about, f"arms as they ran: {_initials(letters)}" if letters else ""
-    key = "\n".join(words) if narrow else f"{words[0]}; {words[1]}\n{words[2]}"
-    sheet.text(0.04, 0.06, key, color=SOFT, fontsize=8 if narrow else 8.5, linespacing=1.3)
+    width = ((NARROW if narrow else WIDE) - columns * axis_room - gap - 0.04) / columns
+    short = short_names(arm for arm in arms if any(arm in o for case in orders.values() for o in case.values()))
+    beside = sum(len(name) + 1 for name in short.values()) * LETTER * max(map(len, orders.values()), default=0)
+    stacked = narrow or beside > width
+    below = 0.14 + 0.135 * (depth if stacked else min(depth, 2))
+    lines = -(-len(rows) // columns) or 1
+    key = [f"ratio {contrast} by block", "dashed: the estimate; every axis has the same span"]
+    key = key if narrow else ["; ".join(key)]
+    told = "arms as they ran: " + ", ".join(f"{name} = {arm}" for arm, name in short.items())
+    key += textwrap.wrap(told, 58 if narrow else 110) if short else []
+    head = 0.2 + 0.155 * len(key)
+    sheet = Sheet(narrow, head + lines * (label + plot + below))
+    sheet.text(0.04, 0.06, "\n".join(key), color=SOFT, fontsize=8 if narrow else 8.5, linespacing=1.3)
     style = arm_style(contrast.split("/")[0], arms)
     for place, estimate in enumerate(rows):
         line, column = divmod(place, columns)
@@ -96,21 +103,20 @@ def _blocks(
         axes = sheet.axes(left, top + label, width, plot)
         ratio_axis(axes, *limits[place], most=5, which="y")
         bare(axes, "left", "bottom")
-        _block_panel(axes, estimate, style, marks.get(estimate.case, set()), orders.get(estimate.case, {}), narrow)
+        between = "\n" if stacked else " "
+        order = {n: between.join(short[arm] for arm in arms) for n, arms in orders.get(estimate.case, {}).items()}
+        _block_panel(axes, estimate, style, marks.get(estimate.case, set()), order, narrow)
     return sheet.figure
 
 
-def _initials(arms: Iterable[str]) -> str:
-    return ", ".join(f"{_initial(arm, arms)} = {arm}" for arm in arms)
-
-
-def _initial(arm: str, arms: Iterable[str]) -> str:
-    """The shortest beginning of an arm's name that no other arm has."""
-    others = [other for other in arms if other != arm]
-    for length in range(1, len(arm)):
-        if not any(other.startswith(arm[:length]) for other in others):
-            return arm[:length]
-    return arm
+def short_names(arms: Iterable[str]) -> dict[str, str]:
+    """A name of few letters for each arm: its first letter, else the first letters of its parts, else A, B, C by place."""
+    names = list(arms)
+    initials = [arm[0] for arm in names]
+    parts = ["".join(part[0] for part in re.split(r"[^A-Za-z0-9]+", arm) if part) for arm in names]
+    places = [chr(ord("A") + place) for place in range(len(names))]
+    found = next(short for short in (initials, parts, places) if len(set(short)) == len(names) and all(short))
+    return dict(zip(names, found, strict=True))
 
 
 def _block_panel(
@@ -118,7 +124,7 @@ def _block_panel(
     estimate: Estimate,
     style: ArmStyle,
     marked: set[int],
-    order: Mapping[int, Sequence[str]],
+    order: Mapping[int, str],
     narrow: bool,
 ) -> None:
     low, high = axes.get_ylim()
@@ -135,11 +141,7 @@ def _block_panel(
             axes.annotate("!", (block, ratio), (0, 4), textcoords="offset points", ha="center", fontsize=9)
     for block in missing:
         axes.plot([block], [math.sqrt(low * high)], "x", color=SOFT, markersize=6, zorder=4)
-    arms = sorted({arm for arms in order.values() for arm in arms})
-    between = "\n" if narrow else " "
-    ticks = [
-        f"{n}\n" + between.join(_initial(arm, arms) for arm in order[n]) if n in order else f"{n}" for n in numbers
-    ]
+    ticks = [f"{n}\n{order[n]}" if n in order else f"{n}" for n in numbers]
     axes.set_xticks(numbers, ticks, fontsize=7.5 if narrow else 8)
     axes.tick_params(axis="both", length=2, pad=2)
     if numbers:
@@ -187,7 +189,11 @@ def _order_map(
     lines = [numbers[start : start + fit] for start in range(0, len(numbers), fit)]
     head = 0.3 if title else 0.08
     row = (0.2 if narrow else 0.06) + len(lines) * (side + 0.03)
-    sheet = Sheet(narrow, head + (0.24 if len(lines) == 1 else 0.05) + row * len(maps) + 0.32)
+    short = short_names(used)
+    fitting = int((NARROW if narrow else WIDE) / (0.45 + LETTER * max((len(arm) + 5 for arm in used), default=1)))
+    legend_columns = max(1, min(len(used), fitting))
+    legend = 0.16 + 0.16 * -(-len(used) // legend_columns)
+    sheet = Sheet(narrow, head + (0.24 if len(lines) == 1 else 0.05) + row * len(maps) + legend)
     sheet.text(0.04, 0.06, elided(title, 56 if narrow else 110), color=SOFT, fontsize=8.5)
     axes = sheet.axes(0, 0, sheet.width, sheet.height)
     axes.set_xlim(0, sheet.width)
@@ -209,13 +215,13 @@ def _order_map(
         for line in lines:
             for place, number in enumerate(line):
                 x = left + place * (depth + 0.4) * cell
-                _order_cells(axes, x, y, cell, side, blocks.get(number, ()), arms, used)
+                _order_cells(axes, x, y, cell, side, blocks.get(number, ()), arms, short)
             y += side + 0.03
         top += row
     handles = [
-        Patch(facecolor=arm_style(arm, arms).colour, alpha=0.3, label=f"{_initial(arm, used)} = {arm}") for arm in used
+        Patch(facecolor=arm_style(arm, arms).colour, alpha=0.3, label=f"{name} = {arm}") for arm, name in short.items()
     ]
-    sheet.figure.legend(handles=handles, loc="lower left", ncols=len(used) or 1, frameon=False, fontsize=8,
+    sheet.figure.legend(handles=handles, loc="lower left", ncols=legend_columns, frameon=False, fontsize=8,
                         borderaxespad=0.1, handlelength=1.2, columnspacing=1.2)  # fmt: skip
     return sheet.figure
 
@@ -228,12 +234,13 @@ def _order_cells(
     side: float,
     order: Sequence[str],
     arms: Sequence[str],
-    used: Sequence[str],
+    short: Mapping[str, str],
 ) -> None:
-    """One block: a box for each position with the arm's initial."""
+    """One block: a box for each position with the arm's short name."""
     for place, arm in enumerate(order):
         at = x + place * cell
         axes.add_patch(Rectangle((at, y), cell, side, facecolor=arm_style(arm, arms).colour, alpha=0.3, linewidth=0))
         axes.add_patch(Rectangle((at, y), cell, side, fill=False, edgecolor="white", linewidth=1))
-        words = _initial(arm, used)
-        axes.text(at + cell / 2, y + side / 2, words, ha="center", va="center_baseline", fontsize=8, parse_math=False)
+        axes.text(
+            at + cell / 2, y + side / 2, short[arm], ha="center", va="center_baseline", fontsize=8, parse_math=False
+        )

@@ -142,6 +142,17 @@ def sentences(found: Summary) -> list[str]:
     return texts
 
 
+def leading(found: Summary, metric: str) -> list[str]:
+    """Of `sentences` how many exclude 1, the widest interval of all, and what is said of one metric."""
+    own = Summary(found.primary, found.level, tuple(m for m in found.metrics if m.metric == metric))
+    widest = [(half_width(m.widest.interval), m.metric, m.widest) for m in found.metrics if m.widest]
+    texts = [_excluding(found)]
+    if len(widest) > 1:
+        _, name, most = max(widest, key=lambda item: item[0])
+        texts.append(f"The widest of all is {interval_text(most.interval)}, {most.case}, {metric_word(name)}.")
+    return texts + sentences(own)[1:]
+
+
 def _excluding(found: Summary) -> str:
     if found.share is None:
         return f"No null estimate has a {found.primary} interval."

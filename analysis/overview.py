@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -211,7 +211,7 @@ def environment(store: Store, plan: Plan, report: PhaseReport) -> Markup:
         if changed:
             own.append(f"phase {name}: {', '.join(changed)}")
     if own:
-        rows.append(("another way", own))
+        rows.append(("in some phases", own))
     return tables.key_values(rows)
 
 
@@ -264,8 +264,7 @@ def null_sentences(reports: Reports) -> list[str]:
     for name, report in reports.items():
         if page.has_null(report):
             found = null.summary(report)
-            leading = tuple(metric for metric in found.metrics if metric.metric == report.phase.primary_metric)
-            texts = [null.sentences(found)[0], *null.sentences(replace(found, metrics=leading))[1:]]
+            texts = null.leading(found, report.phase.primary_metric)
             told.append(f"What this host could not resolve, by phase {name}: {' '.join(texts)}")
     return told or ["No phase compares an arm with itself, so what this host cannot resolve was not measured."]
 
@@ -320,7 +319,8 @@ def opening(entry: Entry) -> str:
     phases = f"{len(entry.reports)} phases" if len(entry.reports) > 1 else "one phase"
     engine = first.seal.content["engine"].get("version")
     place = f"{engine} and " if engine else ""
-    trees = listed(dict.fromkeys(tree.what.split(",")[0] for tree in entry.plan.trees.values()))
+    parts = [part.strip() for tree in entry.plan.trees.values() for part in tree.what.split(";")]
+    trees = listed(dict.fromkeys(part.split(",")[0] for part in parts))
     return (
         f"Compared in {phases}: {trees}; on {place}one host ({identity['cpu_model']}, CPUs {identity['cpus']}), "
         f"{first.seal.content['sealed'][:10]}."

@@ -218,7 +218,8 @@ def null(report: PhaseReport) -> Section:
     from analysis import null as nulls
 
     summary = nulls.summary(report)
-    return section(bullets(nulls.sentences(summary)), nulls.figure(report), nulls.table(summary))
+    told = nulls.leading(summary, report.phase.primary_metric)
+    return section(bullets(told), nulls.figure(report), nulls.table(summary))
 
 
 def has_latency(report: PhaseReport) -> bool:

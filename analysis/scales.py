@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from matplotlib.axes import Axes
@@ -39,6 +40,17 @@ def tick_text(value: float, metric: str) -> str:
     return fixed(number, places) + (f" {unit}" if divisor != 1.0 or unit != metric or metric in ("ns", "B") else "")
 
 
+LETTER = 0.075  # inches: of a label, with some room
+
+
+def _fit(ticks: list[float], low: float, high: float, metric: str, width: float) -> bool:
+    """Whether the labels of these ticks stand apart on a log axis from low to high of so many inches."""
+    places = [math.log(tick / low) / math.log(high / low) * width for tick in ticks]
+    halves = [len(tick_text(tick, metric)) * LETTER / 2 for tick in ticks]
+    labels = list(zip(places, halves, strict=True))
+    return all(b - a > half + other for (a, half), (b, other) in itertools.pairwise(labels))
+
+
 def value_axis(axes: Axes, low: float, high: float, metric: str, *, which: str, most: int) -> None:
     """Make an axis of positive values logarithmic, with a margin around [low, high] and labelled ticks.
 
@@ -59,6 +71,12 @@ def value_axis(axes: Axes, low: float, high: float, metric: str, *, which: str, 
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     (axes.set_xlim if which == "x" else axes.set_ylim)(low, high)
     ticks = value_ticks(low, high, most)
+    if which == "x":
+        width = axes.get_position().width * axes.figure.bbox.width / axes.figure.dpi
+        ticks = next(
+            (few for n in range(most, 1, -1) if _fit(few := value_ticks(low, high, n), low, high, metric, width)),
+            ticks[:1],
+        )
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -68,6 +69,18 @@ def test_a_wide_span_gets_a_log_axis_and_a_zero_does_not() -> None:
     zero = [Count("b", "u", case, "old", (value,), 1) for case, value in (("x", 0.0), ("y", 1000.0))]
     axes = counts.drawn(wide + zero, ["old", "new"]).wide.axes
     assert [a.get_xscale() for a in axes] == ["log", "linear"]
+
+
+@pytest.mark.parametrize("unit", ["B received/op", "statements/op"])
+def test_labels_of_a_log_axis_stand_apart(unit: str) -> None:
+    values = (252.9, 7682.6, 282140.1, 16165100.0)
+    found = [Count("a", unit, f"case {value}", "old", (value,), 1) for value in values]
+    for figure in (counts.drawn(found, ["old"]).wide, counts.drawn(found, ["old"]).narrow):
+        figure.canvas.draw()
+        (axes,) = figure.axes
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        assert boxes
+        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes)), unit
 
 
 def test_nothing_is_drawn_outside_the_sheet_and_hostile_names_are_text() -> None:

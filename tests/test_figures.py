@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -17,6 +18,7 @@ from matplotlib.text import Text
 
 from analysis import drawing, figures
 from analysis.drawing import Picture
+from analysis.figures_blocks import short_names
 from analysis.model import Estimate
 from tests import made_up
 from tests.made_up import ALL_CASES, ARMS, CASES, CONTRASTS
@@ -229,3 +231,39 @@ def test_save_writes_three_files(tmp_path: Path, pictures: dict[str, Picture]) -
     paths = pictures["strip"].save(tmp_path, "strip")
     assert [path.name for path in paths] == ["strip.svg", "strip-narrow.svg", "strip.png"]
     assert all(path.stat().st_size > 1000 for path in paths)
+
+
+def test_short_names_of_arms_are_short_and_different() -> None:
+    assert short_names(["legacy", "before", "final"]) == {"legacy": "l", "before": "b", "final": "f"}
+    four = ["before-ordinary", "before-remote", "final-ordinary", "final-remote"]
+    assert list(short_names(four).values()) == ["bo", "br", "fo", "fr"]
+    assert list(short_names(["final-1", "final-2"]).values()) == ["f1", "f2"]
+    assert list(short_names(["one", "only", "on"]).values()) == ["A", "B", "C"]
+    assert short_names([]) == {}
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_the_orders_of_four_arms_in_eight_blocks_stand_apart(width: str) -> None:
+    four = ["before-ordinary", "before-remote", "final-ordinary", "final-remote"]
+    ratios = (0.5, 0.6, 0.7, 0.8, 0.9, 0.8, 0.7, 0.6)
+    found = [
+        replace(
+            made_up.estimates()[0],
+            contrast=f"{four[3]}/{four[2]}",
+            ratios=ratios,
+            blocks=tuple(range(1, 9)),
+            missing=(),
+        )
+    ]
+    orders = {found[0].case: dict.fromkeys(range(1, 9), four)}
+    picture = figures.blocks_in_order(
+        found, found[0].contrast, metric=found[0].metric, cases=[found[0].case], arms=four, orders=orders
+    )
+    figure = getattr(picture, width)
+    figure.canvas.draw()
+    axes = figure.axes[-1]
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert len(boxes) == 8
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+    inside = figure.bbox
+    assert all(text.get_window_extent().x1 <= inside.x1 for text in figure.texts)

@@ -55,6 +55,17 @@ def test_sentences_have_the_numbers_and_claim_nothing() -> None:
     assert "no difference" not in " ".join((first, times, last))
 
 
+def test_the_leading_sentences_are_of_one_metric_and_the_widest_interval_of_all() -> None:
+    wide = [*FOUND, estimate("get", (0.5, 1.2), "max-ns")]
+    found = null.summarise(wide, "t", 0.95)
+    first, widest, times = null.leading(found, "ns/op")
+    assert first == null.sentences(found)[0]
+    assert widest == "The widest of all is [0.500, 1.200], get, largest latency."
+    assert times.startswith("ns/op: the widest of 3 null intervals is [0.900, 1.200], save;")
+    alone = null.summarise(FOUND[:3], "t", 0.95)
+    assert null.leading(alone, "ns/op") == null.sentences(alone)  # of one metric the widest is named once
+
+
 def test_a_percentile_interval_is_said_to_be_nominal() -> None:
     assert "a percentile interval covers less" in null.sentences(null.summarise(FOUND, "percentile", 0.95))[0]
 
