@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from analysis import delays
+from analysis import delays, page_trees
 from analysis.checks import marked_blocks
 from analysis.intervals import coverage_words
 from analysis.report import PhaseReport
@@ -20,6 +20,7 @@ def computed_limits(report: PhaseReport) -> list[str]:
         *([stop] if stop else []),
         *missing_runs(report),
         *deviations(report),
+        *page_trees.same_binaries(report.seal, report.identifier),
         host(report),
         server(report),
         *(delays.sentences(report) if report.network.delay_us else []),
@@ -139,7 +140,10 @@ def storage_words(engine: Engine) -> str:
 def commit_words(engine: Engine) -> str:
     """Whether a commit is on stable storage when it returns, as far as settings and storage can say."""
     settings = engine.settings
-    asked = settings.get("fsync", "on") != "off" and settings.get("synchronous_commit", "on") != "off"
+    # FoundationDB has no such settings: its log is on its storage before a commit returns, with every storage engine.
+    asked = engine.kind == "foundationdb" or (
+        settings.get("fsync", "on") != "off" and settings.get("synchronous_commit", "on") != "off"
+    )
     if asked and engine.storage == "memory":
         return "commits that wait for storage which is memory and so not durable"
     return "durable commits" if asked else "no durable commits"

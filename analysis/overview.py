@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from analysis import figures, headlines, limits, page, page_design, tables
+from analysis import figures, headlines, limits, page, page_design, page_trees, tables
 from analysis.arms import arm_places
 from analysis.formats import duration_text
 from analysis.intervals import coverage_words
@@ -216,22 +216,14 @@ def environment(store: Store, plan: Plan, report: PhaseReport) -> Markup:
 
 
 def tree_table(plan: Plan, report: PhaseReport) -> Markup:
-    """Every tree: what it is, which phases have it, packages, digest of what is installed."""
+    """Every tree: what it is, which phases have it, what it was made from, digests."""
     rows = []
     for name, tree in plan.trees.items():
-        identity = report.seal.content["trees"][name]
         used = [phase for phase, described in plan.phases.items() if any(arm.tree == name for arm in described.arms)]
-        rows.append(
-            (
-                name,
-                tree.what,
-                ", ".join(used) or "none",
-                identity["interpreter"]["version"],
-                page_design.packages(list(identity["wheels"])),
-                page_design.short_digest(identity["files_sha256"]),
-            )
-        )
-    return tables.plain(("tree", "what", "phases", "Python", "packages", "installed files, SHA-256"), rows)
+        rows.append((name, (name, tree.what, ", ".join(used) or "none")))
+    head = ("tree", "what", "phases")
+    made = page_trees.tree_tables(head, rows, report.seal, "")
+    return Markup("".join((*made, page_trees.origins(plan, list(plan.trees)))))
 
 
 # ---- how sure -----------------------------------------------------------------------------------------

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analysis import covariates, figures, tables
+from analysis import covariates, figures, page_trees, tables
 from analysis.arms import arm_places
 from analysis.drawing import Picture, elided
 from analysis.page_parts import Section, section
 from analysis.report import PhaseReport
-from analysis.tables import Markup, escaped
-from runner.plan import Plan
+from analysis.tables import Markup
+from runner.plan import Engine, Plan
 from runner.seal import Seal
 from runner.store import Store
 
@@ -30,24 +30,21 @@ NETWORKS = {
 
 def arms(report: PhaseReport) -> Section:
     """Arms: tree, switches, key package versions, digests; the harness that all of them share."""
-    rows = []
-    for arm in report.phase.arms:
-        tree, identity = report.plan.trees[arm.tree], report.seal.content["trees"][arm.tree]
-        rows.append(
-            (
-                arm.name,
-                f"{arm.tree}: {tree.what}",
-                values(arm.switches) or "none",
-                identity["interpreter"]["version"],
-                packages(list(identity["wheels"])),
-                short_digest(identity["files_sha256"]),
-            )
-        )
+    rows = [
+        (arm.tree, (arm.name, f"{arm.tree}: {report.plan.trees[arm.tree].what}", values(arm.switches) or "none"))
+        for arm in report.phase.arms
+    ]
+    used = list(dict.fromkeys(arm.tree for arm in report.phase.arms))
     harness = {name: digest for name, digest in report.seal.content["files"].items() if name.startswith("harness/")}
     return section(
-        tables.plain(("arm", "tree", "switches", "Python", "packages", "installed files, SHA-256"), rows, "Arms"),
+        *page_trees.tree_tables(("arm", "tree", "switches"), rows, report.seal, "Arms"),
+        page_trees.origins(report.plan, used),
         tables.key_values(
-            [(name, tables.code(digest)) for name, digest in harness.items()], "Harness: the same bytes for every arm"
+            [
+                *((name, tables.code(digest)) for name, digest in harness.items()),
+                *page_trees.overlays(report.seal, used),
+            ],
+            "Harness: the same bytes for every arm",
         ),
     )
 
@@ -84,18 +81,6 @@ def _told(found: tuple[str, ...]) -> str:
 def values(parameters: Mapping[str, Any]) -> str:
     """Parameters or switches in one line."""
     return ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in parameters.items())
-
-
-def short_digest(digest: str) -> Markup:
-    """The beginning of a digest, on one line."""
-    return Markup(f'<code class="bb-whole">{escaped(digest[:12])}</code>')
-
-
-def packages(wheels: list[str]) -> Markup:
-    """Names and versions from the wheels' file names, folded away behind their count."""
-    names = [" ".join(wheel.split("-")[:2]) for wheel in wheels]
-    count = f"{len(names)} package{'s' * (len(names) != 1)}"
-    return Markup(f"<details><summary>{count}</summary>{escaped(', '.join(names))}</details>")
 
 
 # ---- environment --------------------------------------------------------------------------------------
@@ -169,9 +154,14 @@ def engine_rows(plan: Plan, seal: Seal, phase: str | None = None) -> Rows:
         ("engine", seal.content["engine"].get("version")),
         ("engine package", seal.content["engine"].get("package")),
         ("data folder", storage),
-        ("authentication", engine.authentication),
+        *([("storage engine", _storage_engine(engine, common))] if engine.storage_engine else []),
+        ("authentication", engine.authentication or "none"),
         ("settings", settings),
     ]
+
+
+def _storage_engine(engine: Engine, common: Engine) -> str:
+    return engine.storage_engine + _differs(engine.storage_engine, common.storage_engine) + ", single redundancy"
 
 
 def _differs(value: str, common: str | None) -> str:

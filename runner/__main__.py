@@ -17,6 +17,7 @@ import click
 
 from runner import check as checking
 from runner import close as closing
+from runner import conform as conforming
 from runner import execute, ledger, new, schedule, seal
 from runner import verify as verifying
 from runner.errors import BenchbookError
@@ -99,7 +100,7 @@ def check(campaign: Path, dry_run: bool) -> int:
             click.echo(line)
         return 0
     failed = 0
-    for what, problem in checking.problems(store, described):
+    for what, problem in checking.problems(store, described, warn=lambda text: click.echo(f"warning: {text}")):
         failed += bool(problem)
         click.echo(f"{what}: {problem or 'ready'}")
     return 1 if failed else 0
@@ -174,6 +175,43 @@ def verify(campaign: Path, as_json: bool) -> int:
         f"{len(report.problems) or 'no'} problem{'s' * (len(report.problems) != 1)}"
     )
     return 1 if report.problems else 0
+
+
+@main.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--case", default="get100", show_default=True, help="The case that the client is asked to measure.")
+@click.option("--parameters", default="{}", help="A JSON object; the four that every client has need not be given.")
+@click.option("--switches", default="{}", help="A JSON object.")
+@click.option("--repeats", default=2, show_default=True, type=click.IntRange(1, 1000), help="Repeats of each process.")
+@click.option(
+    "--before", default="", help="A command to execute before each process, such as one that empties a database."
+)
+@click.option("--limit-s", default=60.0, show_default=True, type=click.FloatRange(0.1), help="Time limit of a process.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] CMD...")
+@shows_errors
+def conform(
+    case: str,
+    parameters: str,
+    switches: str,
+    repeats: int,
+    before: str,
+    limit_s: float,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> int:
+    """Check a closed-loop client against its contract. Exit status 0 if every rule that was checked holds, else 1."""
+    wanted = conforming.asked(case, parameters, switches, repeats)
+    evidence = conforming.gather(
+        command, wanted, limit_s, conforming.words(before), lambda text: click.echo(text, err=True)
+    )
+    verdicts = conforming.judge(evidence)
+    if as_json:
+        click.echo(json.dumps([verdict.plain() for verdict in verdicts], indent=1))
+    else:
+        for line in (line for verdict in verdicts for line in verdict.lines()):
+            click.echo(line)
+        click.echo(conforming.summary(verdicts))
+    return 1 if any(verdict.state == conforming.BROKEN for verdict in verdicts) else 0
 
 
 if __name__ == "__main__":

@@ -7,19 +7,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, takewhile
+from typing import Any
 
-from runner import delay, engines, execute, host, journal, ledger, network, process, seal, trees
+from runner import delay, engines, execute, host, journal, ledger, network, process, seal, treekinds
 from runner.errors import BenchbookError
 from runner.network import Ends
 from runner.orders import Labels, expand
 from runner.plan import Plan
+from runner.plantrees import GitTree
 from runner.record import expand as expand_run
 from runner.stage import INHERITED, fixture_command
 from runner.store import Store
 
 
-def problems(store: Store, plan: Plan) -> Iterator[tuple[str, str]]:
-    """What was looked at, and what is wrong with it ("" when nothing is)."""
+def problems(store: Store, plan: Plan, warn: Callable[[str], None]) -> Iterator[tuple[str, str]]:
+    """What was looked at, and what is wrong with it ("" when nothing is); `warn` gets what only deserves attention."""
     looks: list[tuple[str, Callable[[], object]]] = [
         ("CPUs of the plan", lambda: execute.assert_cpus(plan)),
         ("programs", lambda: process.pinned("0")),
@@ -34,14 +36,22 @@ def problems(store: Store, plan: Plan) -> Iterator[tuple[str, str]]:
             ("seal", lambda: seal.assert_unchanged(store, plan, list(journal.read(store.journal_path).events))),
             ("host", lambda: execute.assert_same_host(store, plan)),
         ]
-    for name, tree in plan.trees.items():
-        looks.append((f"tree {name}", partial(trees.materialise, name, tree, store.folder / tree.lock)))
+    identities: dict[str, dict[str, Any]] = {}
+
+    def make(name: str) -> None:
+        identities[name] = treekinds.materialise(store, plan, name).identity()
+
+    looks += [(f"tree {name}", partial(make, name)) for name in plan.trees]
+    if any(isinstance(tree, GitTree) for tree in plan.trees.values()):
+        looks.append(("one harness for all arms", lambda: treekinds.assert_one_harness(plan, identities)))
     for what, look in looks:
         try:
             look()
             yield what, ""
         except BenchbookError as error:
             yield what, str(error)
+    for text in treekinds.warnings(plan, identities):
+        warn(text)
 
 
 def earlier(plan: Plan, phase: str) -> list[str]:
@@ -53,9 +63,7 @@ def commands(store: Store, plan: Plan) -> Iterator[str]:
     """Every command of a whole campaign in order; what is only known then stands in braces."""
     for name, tree in plan.trees.items():
         yield f"# tree {name}"
-        yield from map(
-            shlex.join, trees.install_commands(tree, f"{{campaign}}/{tree.lock}", f"{{tree:{name}}}", "{wheels}")
-        )
+        yield from map(shlex.join, treekinds.commands(tree, name))
     for identifier, runs in groupby(outstanding(store, plan), key=lambda labels: labels.phase):
         yield f"# phase {identifier}"
         yield from _stage_commands(plan, identifier, list(runs))
@@ -85,7 +93,7 @@ def _stage_commands(plan: Plan, phase: str, runs: list[Labels]) -> Iterator[str]
     yield from map(shlex.join, commands)
     if name is not None:
         yield "# fixture, once after every start of the engine"
-        places = {key: value.format(plan.fixtures[name].tree) for key, value in PLACES.items()}
+        places = _places(plan, plan.fixtures[name].tree)
         argv, environment = fixture_command(plan, plan.fixtures[name], places)
         yield shlex.join(_at_client(plan, ends, environment, argv))
     yield "# runs"
@@ -93,7 +101,9 @@ def _stage_commands(plan: Plan, phase: str, runs: list[Labels]) -> Iterator[str]
         yield shlex.join(run_command(plan, labels, ends))
 
 
-PLACES = {"python": "{{tree:{0}}}/bin/python", "tree": "{{tree:{0}}}", "harness": "{{harness}}", "output": "{{output}}"}
+def _places(plan: Plan, tree: str) -> dict[str, str]:
+    own = treekinds.places(plan.trees[tree], f"{{tree:{tree}}}")
+    return {**own, "harness": "{harness}", "output": "{output}"}
 
 
 def _at_client(plan: Plan, ends: Ends, environment: dict[str, str], argv: list[str]) -> list[str]:
@@ -104,8 +114,7 @@ def _at_client(plan: Plan, ends: Ends, environment: dict[str, str], argv: list[s
 def run_command(plan: Plan, labels: Labels, ends: Ends) -> list[str]:
     """The command of one run, with the places that the runner fills in as {python}, {harness} and {tree}."""
     tree = next(arm.tree for arm in plan.phases[labels.phase].arms if arm.name == labels.arm)
-    places = {name: value.format(tree) for name, value in PLACES.items()}
-    argv, environment = expand_run(plan, plan.phases[labels.phase], labels, places)
+    argv, environment = expand_run(plan, plan.phases[labels.phase], labels, _places(plan, tree))
     return _at_client(plan, ends, environment, argv)
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from runner import close, engines, host, ledger, seal, trees
+from runner import close, engines, host, ledger, seal, treekinds
 from runner.errors import Refused, WrongUse
 from runner.files import fsync_folder
 from runner.journal import Event, Journal, utc_now
@@ -21,6 +21,7 @@ from runner.progress import Progress, kind_of
 from runner.record import WRONG_ANSWER, Context, execute_run, record_interrupted, recovered_end
 from runner.stage import open_stage
 from runner.store import Store
+from runner.treekinds import AnyBuilt
 
 QUIET_SAMPLE_S = 0.25
 QUIET_SAMPLES = 4  # at most, where no tick passes during one
@@ -131,18 +132,18 @@ def _session(
         journal.append("session-end", reason=reason)
 
 
-def _trees(store: Store, plan: Plan, sealed: seal.Seal, progress: Progress) -> dict[str, trees.Built]:
+def _trees(store: Store, plan: Plan, sealed: seal.Seal, progress: Progress) -> dict[str, AnyBuilt]:
     built = {}
     for name, tree in plan.trees.items():
         progress.say(f"tree {name}: {tree.what}")
-        built[name] = trees.materialise(name, tree, store.folder / tree.lock)
-        found = trees.difference(sealed.content["trees"][name], built[name].identity())
+        built[name] = treekinds.materialise(store, plan, name)
+        found = treekinds.difference(sealed.content["trees"][name], built[name].identity())
         if found:
             raise Refused(
                 f"tree {name}",
                 "this is not the tree that was sealed",
                 found=found,
-                remedy="install the interpreter and packages that were sealed",
+                remedy="install the interpreter and packages, or the toolchain, that were sealed",
             )
     return built
 
@@ -221,7 +222,7 @@ def _walk(
     store: Store,
     plan: Plan,
     sealed: seal.Seal,
-    built: dict[str, trees.Built],
+    built: dict[str, AnyBuilt],
     baseline_ns: float,
     journal: Journal,
     progress: Progress,

@@ -13,6 +13,7 @@ from runner import host
 from runner.errors import Refused
 from runner.files import write_whole
 from runner.planfile import parse
+from runner.plantrees import PackagesTree
 from runner.store import Store
 
 LIMIT = "A shortened copy of {source}, with fewer cases and blocks; its plan names the limits that were written there."
@@ -110,7 +111,10 @@ def new_from(source: Store, folder: Path) -> Store:
         source.plan_path.read_text(encoding="utf-8"), folder.name, plan.campaign.id, root=os.geteuid() == 0, cpus=groups
     )
     shortened = parse(text, str(folder / "plan.toml"))
+    folder.mkdir(parents=True)
     for tree in shortened.trees.values():
+        if not isinstance(tree, PackagesTree):
+            continue
         target = folder / tree.lock
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source.folder / tree.lock, target)

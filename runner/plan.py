@@ -6,14 +6,12 @@ Keys that the format does not know are errors: a misspelt key is a choice that s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     StringConstraints,
@@ -21,55 +19,34 @@ from pydantic import (
     model_validator,
 )
 
+from runner.plantrees import Tree
+from runner.plantypes import (
+    STRICT,
+    Argv,
+    CaseName,
+    Contrast,
+    CpuList,
+    Environment,
+    FileName,
+    IntervalKind,
+    Name,
+    Parameters,
+    Ratio,
+    RelativePath,
+    Scalar,
+    Seconds,
+    Seed,
+    Share,
+    Text,
+)
+
 FORMAT = 1
-RUN_FILES = ("stdout.txt", "stderr.txt", "run.json")  # of every run
-LARGEST = 10**12  # of any number among parameters and switches: more is a slip, and would fill memory or disk
-
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-CaseName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,120}$")]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-Contrast = Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
-IntervalKind = Literal["t", "percentile"]
-Size = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
-Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
-Scalar = bool | Size | Number | str
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(gt=0, le=7 * 86_400)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-
-def _inside(path: str) -> str:
-    if any(part in ("", ".", "..") for part in path.split("/")):
-        raise ValueError(f"path {path!r} leaves its folder, or is not in its shortest form")
-    return path
-
-
-def _cpus(text: str) -> str:
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not int(first) <= int(last or first) < 8192:
-            raise ValueError(f"{part!r} is no range of CPU numbers")
-    return text
-
-
-CpuList = Annotated[
-    str, StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"), AfterValidator(_cpus)
-]
-FILE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
-FileName = Annotated[str, StringConstraints(pattern=FILE_NAME.pattern)]
-Parameters = dict[Name, Scalar | tuple[Size, ...]]
-Environment = dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], str]
-Argv = Annotated[tuple[str, ...], Field(min_length=1)]
-RelativePath = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$"), AfterValidator(_inside)
-]
 
 
 class Part(BaseModel):
     """Base of every part of a plan: frozen, strict types, no unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = STRICT
 
 
 class Campaign(Part):
@@ -106,7 +83,7 @@ class Network(Part):
 
 
 class Engine(Part):
-    kind: Literal["postgres", "none"]
+    kind: Literal["postgres", "foundationdb", "none"]
     version: str = ""
     storage: Literal["memory", "disk", ""] = ""
     authentication: Literal["scram-sha-256", ""] = ""
@@ -116,7 +93,16 @@ class Engine(Part):
     def _complete(self) -> Self:
         if self.kind == "postgres" and not (self.version and self.storage and self.authentication):
             raise ValueError("engine postgres needs version, storage and authentication")
+        if self.kind == "foundationdb" and (self.authentication or not (self.version and self.storage)):
+            raise ValueError("engine foundationdb needs version and storage, and has no authentication")
         return self
+
+    @property
+    def storage_engine(self) -> str:
+        """FoundationDB's storage engine, by default the one that fits where the data lies; "" for other engines."""
+        if self.kind != "foundationdb":
+            return ""
+        return self.settings.get("storage_engine", "memory" if self.storage == "memory" else "ssd-2")
 
 
 class Harness(Part):
@@ -144,16 +130,6 @@ class Rules(Part):
     busy_block: Literal["mark", "refuse"]
     replacement_blocks: Annotated[int, Field(ge=0, le=100)]
     checks: Checks
-
-
-class Tree(Part):
-    """A pinned version of the code under test: an exact set of package versions."""
-
-    kind: Literal["packages"]
-    what: Text
-    python: Annotated[str, StringConstraints(pattern=r"^3\.[0-9]{1,2}$")]
-    lock: RelativePath
-    compiled: tuple[str, ...] = ()
 
 
 class Arm(Part):

@@ -7,18 +7,13 @@ import unicodedata
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
-from runner.plan import RUN_FILES, AllBut, Claim, Fixture, Phase, Plan, Short
-from runner.templates import FIXTURE_FIELDS, RUN_FIELDS, parts, unknown_fields
-
-Place = tuple[str | int, ...]
-Problem = tuple[Place, str]
+from runner.plan import AllBut, Claim, Phase, Plan, Short
+from runner.planfields import templates, trees
+from runner.plantypes import RUN_FILES, Place, Problem
+from runner.templates import parts
 
 LONGEST_FOLDER = 240  # bytes; file systems end at 255, and a run under way has a suffix
 MOST_RUNS = 100_000
-OWN_NAMES = frozenset(
-    ("plan.toml", "orders.json", "seal.json", "host.json", "journal.jsonl", "metrics.csv", "MANIFEST.sha256")
-    + ("runs", "harness", "as-run", "protocol")
-)
 
 
 def cross_checks(plan: Plan) -> list[Problem]:
@@ -33,10 +28,11 @@ def cross_checks(plan: Plan) -> list[Problem]:
     problems += _unique([(("trees", name), name) for name in plan.trees])
     problems += _unique([(("harness", "files", i), name) for i, name in enumerate(plan.harness.files)])
     problems += _claim_ids(plan)
-    problems += _lock_paths(plan)
+    problems += trees(plan)
     if plan.short:
         problems += _short_references(plan, plan.short)
     problems += _fixtures(plan)
+    problems += _foundationdb(plan)
     if plan.engine.kind == "none" and plan.network.kind != "none":
         problems.append((("network", "kind"), 'without an engine there is no network: expected "none"'))
     if plan.network.kind == "none" and plan.network.delay_us:
@@ -116,7 +112,7 @@ def _references(plan: Plan, phase: Phase, here: Place) -> list[Problem]:
         known(("claims", i, "contrast"), "contrast", claim.contrast, contrasts)
         measuring = set(phase.cases_of(claim.metric)) if claim.metric in metrics else cases
         problems += _claim_cases(claim, measuring, here + ("claims", i, "cases"))
-    problems += _templates(phase, here)
+    problems += templates(plan, phase, here)
     problems += _outputs(phase, here)
     return problems
 
@@ -164,21 +160,6 @@ def _known_cases(cases: str | AllBut | Sequence[str], known: set[str], path: Pla
     return problems
 
 
-def _templates(phase: Phase | Fixture, here: Place) -> list[Problem]:
-    """Fields that the runner does not know."""
-    known = RUN_FIELDS if isinstance(phase, Phase) else FIXTURE_FIELDS
-    texts = [(here + ("argv", i), text) for i, text in enumerate(phase.argv)]
-    texts += [(here + ("environment", name), text) for name, text in phase.environment.items()]
-    if isinstance(phase, Phase):
-        for i, case in enumerate(phase.cases):
-            texts += [(here + ("cases", i, "argv", j), text) for j, text in enumerate(case.argv or ())]
-    return [
-        (path, f"unknown field {{{name}}}; expected one of {', '.join(sorted(known))}")
-        for path, text in texts
-        for name in unknown_fields(text, known)
-    ]
-
-
 def _fixtures(plan: Plan) -> list[Problem]:
     problems: list[Problem] = [
         (("fixtures", name, "tree"), f"unknown tree {fixture.tree!r}; expected one of {', '.join(sorted(plan.trees))}")
@@ -186,7 +167,7 @@ def _fixtures(plan: Plan) -> list[Problem]:
         if fixture.tree not in plan.trees
     ]
     for name, fixture in plan.fixtures.items():
-        problems += _templates(fixture, ("fixtures", name))
+        problems += templates(plan, fixture, ("fixtures", name))
         if name not in [phase.fixture for phase in plan.phases.values()]:
             problems.append((("fixtures", name), "no phase has this fixture"))
     for identifier, phase in plan.phases.items():
@@ -207,6 +188,49 @@ def _fixtures(plan: Plan) -> list[Problem]:
             if name in known
         ]
     return problems
+
+
+FOUNDATIONDB = {  # its settings beside the knobs, and which values each may have
+    "storage_engine": "memory|ssd-2",
+    # What a transaction writes in the mode "required_experimental" only a tenant's own transaction clears.
+    "tenant_mode": "disabled|optional_experimental",
+    **dict.fromkeys(("commit_proxies", "grv_proxies", "logs", "resolvers"), "[1-9][0-9]*"),
+    **dict.fromkeys(("memory", "storage_memory", "cache_memory"), "[1-9][0-9]*(B|[KMGT]i?B)"),
+}
+
+
+def _foundationdb(plan: Plan) -> list[Problem]:
+    """Settings that FoundationDB would not get in any form, and fixtures, which it has no way to copy."""
+    if plan.engine.kind != "foundationdb":
+        return []
+    places: list[tuple[Place, dict[str, str]]] = [(("engine", "settings"), plan.engine.settings)]
+    for identifier, phase in plan.phases.items():
+        places += [(("phases", identifier, "engine", "settings"), phase.engine.settings)] if phase.engine else []
+    problems: list[Problem] = []
+    if not re.fullmatch("[0-9]+[.][0-9]+[.][0-9]+", plan.engine.version):
+        problems.append(
+            (("engine", "version"), f"expected a whole version such as 7.3.77, found {plan.engine.version!r}")
+        )
+    for place, settings in places:
+        for name, value in settings.items():
+            values = "[^\\s;]+" if re.fullmatch("knob_[a-z0-9_]+", name) else FOUNDATIONDB.get(name)
+            if values is None:
+                known = ", ".join(("knob_<name>", *FOUNDATIONDB))
+                problems.append(((*place, name), f"no setting of foundationdb; expected one of {known}"))
+            elif not re.fullmatch(values, value):
+                problems.append(((*place, name), f"expected {values}, found {value!r}"))
+    for identifier, phase in plan.phases.items():
+        if plan.network.kind == "loopback" and plan.network_of(identifier).delay_us:
+            here: Place = ("phases", identifier) if phase.network else ()
+            text = (
+                'clients of foundationdb would go past a relay, which is all that "loopback" has: expected 0, or "veth"'
+            )
+            problems += [((*here, "network", "delay_us"), text)]
+    return list(dict.fromkeys(problems)) + [
+        (("phases", identifier, "fixture"), "engine foundationdb cannot copy a fixture: let each process load its data")
+        for identifier, phase in plan.phases.items()
+        if phase.fixture
+    ]
 
 
 def _sizes(plan: Plan, phase: Phase, here: Place) -> list[Problem]:
@@ -236,14 +260,6 @@ def _claim_ids(plan: Plan) -> list[Problem]:
                 for i, claim in enumerate(phase.claims)
             ]
         )
-    ]
-
-
-def _lock_paths(plan: Plan) -> list[Problem]:
-    return [
-        (("trees", name, "lock"), f"{tree.lock!r} is a place of the runner's own")
-        for name, tree in plan.trees.items()
-        if tree.lock.split("/")[0] in OWN_NAMES
     ]
 
 

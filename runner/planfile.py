@@ -15,7 +15,8 @@ from pydantic import BaseModel, Tag, ValidationError
 
 from runner.errors import PlanError
 from runner.plan import FORMAT, Plan
-from runner.plancheck import Place, Problem, cross_checks
+from runner.plancheck import cross_checks
+from runner.plantypes import Place, Problem
 from runner.toml_lines import line_of
 
 

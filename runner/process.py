@@ -25,6 +25,7 @@ PACKAGES = {
     "taskset": "util-linux",
     "mount": "mount",
     "cat": "coreutils",
+    "git": "git",
 }
 PR_SET_CHILD_SUBREAPER = 36
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -74,6 +75,35 @@ def call(
             found=f"{' '.join(argv)}\n{(done.stderr or done.stdout).strip()[-2000:]}",
         )
     return done.stdout
+
+
+def call_logged(argv: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path, limit_s: float) -> str:
+    """Run a command in a folder, all its output into a file. Returns how it failed, and "" when it did not.
+
+    Raises Missing when there is no such program.
+    """
+    with log.open("wb") as output:
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                env=dict(environment),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except (FileNotFoundError, PermissionError):
+            raise Missing(argv[0], "this program is not installed") from None
+        ended = False
+        try:
+            ended = _ends_within(process.pid, limit_s)
+        finally:
+            _end_group(process.pid)
+            status = process.wait()
+    if not ended:
+        return f"no end within {limit_s:g} s"
+    return f"exit status {status}" if status else ""
 
 
 @dataclass(frozen=True)

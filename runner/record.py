@@ -17,16 +17,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runner import benchfmt, host, process, rawlog, trees
+from runner import benchfmt, host, process, rawlog, treekinds
 from runner.errors import Refused
 from runner.files import canonical_json, file_sha256, fsync_folder, write_whole
 from runner.journal import utc_now
 from runner.ledger import End
 from runner.orders import Labels
-from runner.plan import FILE_NAME, RUN_FILES, Arm, Phase, Plan
+from runner.plan import Arm, Phase, Plan
+from runner.plantypes import FILE_NAME, RUN_FILES
 from runner.stage import INHERITED, Stage, places_of
 from runner.store import Store
-from runner.templates import fill
+from runner.templates import each, fill, go_bench
+from runner.treekinds import AnyBuilt
 
 
 @dataclass
@@ -36,7 +38,7 @@ class Context:
     store: Store
     plan: Plan
     seal_digest: str
-    trees: dict[str, trees.Built]
+    trees: dict[str, AnyBuilt]
     stage: Stage
     baseline_ns: float
 
@@ -56,17 +58,21 @@ class Stopwatch:
 
 
 def expand(plan: Plan, phase: Phase, labels: Labels, places: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Command and environment of a run, from the plan's templates; `places` gives python, tree, harness and output."""
+    """Command and environment of a run, from the plan's templates; `places` gives harness, output and the tree's own."""
     arm = next(arm for arm in phase.arms if arm.name == labels.arm)
+    parameters = plan.parameters_of(labels.phase, labels.case)
     fields = {
         **places,
         "case": labels.case,
+        "go_bench": go_bench(labels.case),
         "arm": labels.arm,
         "block": str(labels.block),
         "repeats": str(phase.repeats),
-        "compiled": ",".join(plan.trees[arm.tree].compiled),
+        "client_cpus_count": str(len(host.parse_cpus(plan.host.cpus.client))),
         "switches": json.dumps(arm.switches, sort_keys=True),
-        "parameters": json.dumps(plan.parameters_of(labels.phase, labels.case), sort_keys=True),
+        **each("switches", arm.switches),
+        "parameters": json.dumps(parameters, sort_keys=True),
+        **each("parameters", parameters),
     }
     return (
         [fill(part, fields) for part in phase.argv_of(labels.case)],
@@ -75,7 +81,7 @@ def expand(plan: Plan, phase: Phase, labels: Labels, places: Mapping[str, str]) 
 
 
 WRONG_ANSWER = "wrong answer"  # how the reason of such a run begins; a rule of the plan looks at it
-PLACES = {name: f"{{{name}}}" for name in ("python", "tree", "harness", "output")}
+PLACES = {name: f"{{{name}}}" for name in ("python", "tree", "checkout", "bin", "binary", "harness", "output")}
 
 
 def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
@@ -125,7 +131,8 @@ def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
         plan.rules.checks, counters_before, counters_after, (loop_before, loop_after), context.baseline_ns
     )
     checks += [_restart_check(engine_before, engine_after), _pinning_check(plan, ended)]
-    shown_argv, shown_environment = expand(plan, phase, labels, PLACES)
+    tree = plan.trees[arm.tree]
+    shown_argv, shown_environment = expand(plan, phase, labels, treekinds.places(tree, "{tree}") | PLACES)
     record = {
         "format": 1,
         "campaign": plan.campaign.id,
@@ -177,14 +184,14 @@ def _identity(context: Context, arm: Arm) -> dict[str, str]:
             )
         harness[f"harness/{name}"] = found
     built = context.trees[arm.tree]
-    trees.recheck(built, plan.trees[arm.tree])
+    treekinds.recheck(built, plan.trees[arm.tree])
     return harness | {"tree": built.identity()["files_sha256"]}
 
 
 def _command(
     context: Context, phase: Phase, labels: Labels, arm: Arm, output: Path
 ) -> tuple[list[str], dict[str, str]]:
-    places = places_of(context.store, context.trees[arm.tree]) | {"output": str(output)}
+    places = places_of(context.store, context.plan.trees[arm.tree], context.trees[arm.tree]) | {"output": str(output)}
     argv, environment = expand(context.plan, phase, labels, places)
     return argv, INHERITED | context.stage.engine.environment | environment
 

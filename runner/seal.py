@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner import engines, host, orders, trees
+from runner import engines, host, orders, treekinds
 from runner.errors import DataError, Refused
 from runner.files import PROJECT, canonical_json, file_sha256, sha256, tree_digests, write_whole
+from runner.gittrees import GitBuilt
 from runner.journal import Journal, utc_now
 from runner.plan import Plan
+from runner.plantrees import PackagesTree
 from runner.store import Store, orders_document
 
 __all__ = [
@@ -67,7 +69,7 @@ def sealed_files(store: Store, plan: Plan) -> dict[str, str]:
         store.plan_path,
         store.orders_path,
         store.host_path,
-        *(store.folder / tree.lock for tree in plan.trees.values()),
+        *(store.folder / tree.lock for tree in plan.trees.values() if isinstance(tree, PackagesTree)),
     ]
     for folder in (store.harness_folder, store.as_run_folder):
         # Every file, compiled ones too: a harness would import them instead of what was sealed.
@@ -95,8 +97,15 @@ def write(store: Store, progress: Any = None) -> Seal:
         write_whole(store.host_path, canonical_json(host.observe(plan.campaign.id)).encode())
         identities = {}
         for name, tree in plan.trees.items():
-            say(f"tree {name}: Python {tree.python}, {tree.lock}")
-            identities[name] = trees.materialise(name, tree, store.folder / tree.lock).identity()
+            say(f"tree {name}: {treekinds.words(tree)}")
+            built = treekinds.materialise(store, plan, name)
+            identities[name] = built.identity()
+            if isinstance(built, GitBuilt):
+                _replace(store.as_run_folder / "trees" / name, {built.log.name: built.log})
+        treekinds.assert_one_harness(plan, identities)
+        warnings = treekinds.warnings(plan, identities)
+        for text in warnings:
+            say(f"warning: {text}")
         content = {
             "format": 1,
             "campaign": plan.campaign.id,
@@ -106,6 +115,8 @@ def write(store: Store, progress: Any = None) -> Seal:
             "engine": engines.identity(plan),
             "analysis": analysis_digests(),
         }
+        if warnings:
+            content["warnings"] = warnings
         data = canonical_json(content).encode()
         write_whole(store.seal_path, data)
         journal.append("sealed", seal=sha256(data))
@@ -169,11 +180,7 @@ def assert_unchanged(store: Store, plan: Plan, journal_events: list[dict[str, An
             found="; ".join(problems),
             remedy=f"restore the files; before the first run: python -m runner seal {store.shown()}",
         )
-    as_run = {
-        name.removeprefix("as-run/"): digest
-        for name, digest in seal.content["files"].items()
-        if name.startswith("as-run/")
-    }
+    as_run = _runner_files(seal)
     now = source_digests("runner")
     changed = sorted(name for name in as_run.keys() | now.keys() if as_run.get(name) != now.get(name))
     if changed:
@@ -184,6 +191,12 @@ def assert_unchanged(store: Store, plan: Plan, journal_events: list[dict[str, An
             remedy=f"check out the runner that was sealed; before the first run: python -m runner seal {store.shown()}",
         )
     return seal
+
+
+def _runner_files(seal: Seal) -> dict[str, str]:
+    """The runner's own source as sealed; build logs of trees lie beside it."""
+    files: dict[str, str] = seal.content["files"]
+    return {name.removeprefix("as-run/"): digest for name, digest in files.items() if name.startswith("as-run/runner/")}
 
 
 def file_differences(seal: Seal, found: dict[str, str]) -> list[str]:
@@ -202,11 +215,9 @@ def file_differences(seal: Seal, found: dict[str, str]) -> list[str]:
 
 def deviations(sealed: Seal, plan: Plan) -> dict[str, list[str]]:
     """Which files of harness, runner and analysis differ today from what was sealed; nothing for what does not."""
-    files = sealed.content["files"]
-    runner = {name.removeprefix("as-run/"): digest for name, digest in files.items() if name.startswith("as-run/")}
     found = {
         "harness": _harness_deviation(sealed, plan),
-        "runner": _changed(runner, source_digests("runner")),
+        "runner": _changed(_runner_files(sealed), source_digests("runner")),
         "analysis": _changed(sealed.content["analysis"], analysis_digests()),
     }
     return {what: names for what, names in found.items() if names}

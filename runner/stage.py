@@ -7,15 +7,16 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from runner import benchfmt, delay, engines, network, process
+from runner import benchfmt, delay, engines, host, network, process, treekinds
 from runner.engines import Engine
 from runner.errors import Refused
 from runner.journal import Journal
 from runner.network import Ends
 from runner.plan import Fixture, Plan
+from runner.plantrees import Tree
 from runner.store import PARTIAL, Store
-from runner.templates import fill
-from runner.trees import Built
+from runner.templates import each, fill
+from runner.treekinds import AnyBuilt
 
 INHERITED = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -25,9 +26,9 @@ INHERITED = {
 }
 
 
-def places_of(store: Store, built: Built) -> dict[str, str]:
-    """Where a process of a tree finds its interpreter, its packages and the harness."""
-    return {"python": str(built.python), "tree": str(built.folder), "harness": str(store.harness_folder)}
+def places_of(store: Store, tree: Tree, built: AnyBuilt) -> dict[str, str]:
+    """Where a process of a tree finds its interpreter or binary, and the harness."""
+    return treekinds.places(tree, built.folder) | {"harness": str(store.harness_folder)}
 
 
 class Stage:
@@ -38,7 +39,7 @@ class Stage:
         store: Store,
         plan: Plan,
         phase: str,
-        trees: dict[str, Built],
+        trees: dict[str, AnyBuilt],
         ends: Ends,
         engine: Engine,
         journal: Journal,
@@ -74,7 +75,8 @@ class Stage:
             return
         fixture = self._plan.fixtures[name]
         self.engine.reset()
-        argv, environment = fixture_command(self._plan, fixture, places_of(self._store, self._trees[fixture.tree]))
+        places = places_of(self._store, self._plan.trees[fixture.tree], self._trees[fixture.tree])
+        argv, environment = fixture_command(self._plan, fixture, places)
         # The next session sweeps them away, when this one is killed before it could.
         stdout, stderr = (self._store.folder / f".fixture-{name}{PARTIAL}" for name in ("stdout", "stderr"))
         try:
@@ -111,10 +113,12 @@ class Stage:
 
 def fixture_command(plan: Plan, fixture: Fixture, places: dict[str, str]) -> tuple[list[str], dict[str, str]]:
     """Command and environment that make a fixture, from the plan's templates."""
+    parameters = {"payload_seed": plan.campaign.payload_seed, **fixture.parameters}
     fields = {
         **places,
-        "compiled": ",".join(plan.trees[fixture.tree].compiled),
-        "parameters": json.dumps({"payload_seed": plan.campaign.payload_seed, **fixture.parameters}, sort_keys=True),
+        "client_cpus_count": str(len(host.parse_cpus(plan.host.cpus.client))),
+        "parameters": json.dumps(parameters, sort_keys=True),
+        **each("parameters", parameters),
     }
     return (
         [fill(part, fields) for part in fixture.argv],
@@ -123,7 +127,7 @@ def fixture_command(plan: Plan, fixture: Fixture, places: dict[str, str]) -> tup
 
 
 @contextmanager
-def open_stage(store: Store, plan: Plan, phase: str, trees: dict[str, Built], journal: Journal) -> Iterator[Stage]:
+def open_stage(store: Store, plan: Plan, phase: str, trees: dict[str, AnyBuilt], journal: Journal) -> Iterator[Stage]:
     """Start network and engine as a phase has them, and stop both at the end."""
     cpus = plan.host.cpus
     with (

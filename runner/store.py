@@ -19,8 +19,9 @@ from runner.journal import Reading
 from runner.journal import read as read_journal
 from runner.ledger import Ledger, fold
 from runner.orders import Labels
-from runner.plan import RUN_FILES, Plan
+from runner.plan import Plan
 from runner.planfile import load as load_plan
+from runner.plantypes import RUN_FILES
 
 __all__ = ["PARTIAL", "RUN_FILES", "Labels", "Ledger", "Store", "escape", "labels_from", "orders_document"]
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from runner.errors import DataError
 
+_GIT = ("tree", "checkout", "bin", "binary")
+TREE_FIELDS = {"packages": frozenset(("tree", "python", "compiled")), "git": frozenset(_GIT)}  # by kind of tree
+BUILD_FIELDS = TREE_FIELDS["git"]
 RUN_FIELDS = frozenset(
-    ("python", "tree", "harness", "output", "case", "arm", "block", "repeats", "compiled", "switches", "parameters")
+    ("harness", "output", "case", "go_bench", "arm", "block", "repeats", "switches", "parameters", "client_cpus_count")
 )
-FIXTURE_FIELDS = frozenset(("python", "tree", "harness", "compiled", "parameters"))
+FIXTURE_FIELDS = frozenset(("harness", "parameters", "client_cpus_count"))
+_MEANING = re.compile(r"([\\.+*?()|\[\]{}^$])")  # what Go's regexp.QuoteMeta puts a backslash before
 
 
 def parts(template: str) -> Iterator[tuple[str, str | None]]:
@@ -28,6 +34,23 @@ def parts(template: str) -> Iterator[tuple[str, str | None]]:
 def unknown_fields(template: str, known: frozenset[str]) -> list[str]:
     """Names of fields that the runner does not fill in."""
     return [name for _, name in parts(template) if name is not None and name not in known]
+
+
+def go_bench(case: str) -> str:
+    """The pattern for `-test.bench` that this case alone matches: each element of its name quoted and anchored."""
+    quoted = _MEANING.sub(r"\\\1", f"Benchmark{case}")
+    return "/".join(f"^{part}$" for part in quoted.split("/"))
+
+
+def each(table: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """A field for each value of a table: {parameters.rows}. Truth as Go and JSON write it, lists with commas."""
+    return {f"{table}.{name}": _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def fill(template: str, fields: Mapping[str, str]) -> str:

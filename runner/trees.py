@@ -22,7 +22,7 @@ from typing import Any
 
 from runner.errors import DataError, Missing, Refused
 from runner.files import digest_of, file_sha256, sha256, write_whole
-from runner.plan import Tree
+from runner.plantrees import PackagesTree
 from runner.process import call
 
 FORMAT = 2  # of identity.json; part of an environment's key, so that one of an earlier format is made again
@@ -77,7 +77,7 @@ def cache_folder() -> Path:
     return Path(root) / "trees"
 
 
-def materialise(name: str, tree: Tree, lock: Path) -> Built:
+def materialise(name: str, tree: PackagesTree, lock: Path) -> Built:
     """The tree's environment: made if it is not there, and checked against what was installed.
 
     Raises Missing (interpreter, uv), Refused (the installer failed) or DataError (a file of it was altered).
@@ -114,7 +114,7 @@ def load(name: str, folder: Path) -> Built:
         ) from None
 
 
-def check(built: Built, tree: Tree) -> Built:
+def check(built: Built, tree: PackagesTree) -> Built:
     """Compare every file of a tree with what was installed. Raises DataError naming the first files that differ."""
     marks = _marks(built)
     files, bytecode = scan(built.packages)
@@ -140,7 +140,7 @@ def check(built: Built, tree: Tree) -> Built:
     return replace(built, marks=marks)
 
 
-def recheck(built: Built, tree: Tree) -> None:
+def recheck(built: Built, tree: PackagesTree) -> None:
     """The cheap check before every run: hash a tree again only if a file was added, removed or touched since.
 
     A file's change time cannot be set back without setting the clock, so that unchanged marks mean unchanged bytes.
@@ -174,7 +174,7 @@ def _marks(built: Built) -> dict[str, tuple[int, ...]]:
     return file_marks(built.packages) | {str(path): _mark(path) if os.path.lexists(path) else () for path in others}
 
 
-def _make(name: str, tree: Tree, lock: Path, folder: Path) -> None:
+def _make(name: str, tree: PackagesTree, lock: Path, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
     try:
@@ -221,7 +221,7 @@ def interpreter(version: str) -> str:
     return base if own == version and base else version
 
 
-def install_commands(tree: Tree, lock: str, environment: str, wheels: str) -> list[list[str]]:
+def install_commands(tree: PackagesTree, lock: str, environment: str, wheels: str) -> list[list[str]]:
     """How an environment is made: wheels first, so that their hashes are known, then installed without any network."""
     uv = str(Path(sysconfig.get_path("scripts")) / "uv")
     python = f"{environment}/bin/python"
@@ -275,7 +275,7 @@ def install_commands(tree: Tree, lock: str, environment: str, wheels: str) -> li
     ]
 
 
-def _install(name: str, tree: Tree, lock: Path, environment: Path, wheels: Path) -> None:
+def _install(name: str, tree: PackagesTree, lock: Path, environment: Path, wheels: Path) -> None:
     wheels.mkdir()
     make, *install = install_commands(tree, str(lock), str(environment), str(wheels))
     # The installers need the user's own settings (index, proxy, certificates); a benchmark process never gets them.

@@ -77,6 +77,7 @@ def _verify(store: Store, report: Report) -> None:
             f"journal.jsonl:{len(reading.events) + 1}: no close, and MANIFEST.sha256 is there: its end was cut off"
         )
     report.deviations = seal.deviations(sealed, plan)
+    report.notes += [f"seal.json: warning: {text}" for text in sealed.content.get("warnings", [])]
     report.notes += _host_paths(store, state)
 
 

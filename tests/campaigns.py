@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 PROJECT = Path(__file__).resolve().parent.parent
 CASES = ("Load", "Scan/serial")
@@ -189,7 +190,7 @@ class Campaign:
 
     def run_folder(self, labels: Mapping[str, Any]) -> Path:
         """Where the design says that a run lies."""
-        case = str(labels["case"]).replace("/", "%2F")
+        case = quote(str(labels["case"]), safe="")
         return self.folder / "runs" / labels["phase"] / case / f"{labels['block']}-{labels['arm']}"
 
     def record(self, labels: Mapping[str, Any]) -> dict[str, Any]:

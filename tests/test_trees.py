@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from runner import plan, trees
+from runner import trees
 from runner.errors import DataError, Missing, Refused
+from runner.plantrees import PackagesTree
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def tree_of(python: str = HERE) -> plan.Tree:
-    return plan.Tree(kind="packages", what="a tiny package", python=python, lock="trees/tiny.txt")
+def tree_of(python: str = HERE) -> PackagesTree:
+    return PackagesTree(kind="packages", what="a tiny package", python=python, lock="trees/tiny.txt")
 
 
 def build_wheel(folder: Path, version: str, *, lie: bool = False) -> Path:

@@ -303,11 +303,11 @@ def test_a_dead_server_gets_its_fixture_again(tmp_path: Path, cache: Path) -> No
             recorded.append(event)
             return fields
 
-    from runner import trees
+    from runner import treekinds
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENCHBOOK_CACHE", str(cache))
-        built = {"plain": trees.materialise("plain", plan.trees["plain"], store.folder / "trees" / "plain.txt")}
+        built = {"plain": treekinds.materialise(store, plan, "plain")}
     with stage.open_stage(store, plan, "Q7", built, Journal()) as opened:  # type: ignore[arg-type]
         assert isinstance(opened.engine, engines.postgres.Postgres)
         for _ in range(2):

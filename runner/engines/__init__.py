@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from runner import plan as plans
-from runner.engines import postgres
+from runner.engines import foundationdb, postgres
 from runner.network import Ends
 from runner.plan import Plan
 
@@ -54,6 +54,8 @@ class NoEngine:
 
 def identity(plan: Plan) -> dict[str, str]:
     """What the engine is: versions and digests for the seal. Raises Missing when it is not installed."""
+    if plan.engine.kind == "foundationdb":
+        return foundationdb.identity(plan.engine)
     return postgres.identity(plan.engine) if plan.engine.kind == "postgres" else {}
 
 
@@ -62,11 +64,16 @@ def open_engine(engine: plans.Engine, ends: Ends, cpus: str) -> Iterator[Engine]
     """Start an engine at the server's end, bound to its CPUs, and stop it at the end."""
     if engine.kind == "none":
         yield NoEngine()
-        return
-    with postgres.running(engine, ends, cpus) as server:
-        yield server
+    elif engine.kind == "foundationdb":
+        with foundationdb.running(engine, ends, cpus) as cluster:
+            yield cluster
+    else:
+        with postgres.running(engine, ends, cpus) as server:
+            yield server
 
 
 def commands(engine: plans.Engine, ends: Ends, cpus: str, *, fixture: bool) -> list[list[str]]:
     """Every command that starting, resetting and stopping the engine takes, for `check --dry-run`."""
+    if engine.kind == "foundationdb":
+        return foundationdb.commands(engine, ends, cpus)
     return postgres.commands(engine, ends, cpus, fixture=fixture) if engine.kind == "postgres" else []

@@ -346,7 +346,7 @@ def running(engine: plans.Engine, ends: Ends, cpus: str) -> Iterator[Postgres]:
     with ExitStack() as stack:
         if folder:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        places = _places(engine, ends, folder, 5432 if ends.kind == "veth" else _free_port())
+        places = _places(engine, ends, folder, 5432 if ends.kind == "veth" else free_port())
         password = secrets.token_urlsafe(24)
         server = Postgres(engine, places, cpus, password, ends.reach(places.port))
         stack.callback(server.stop)
@@ -363,16 +363,17 @@ def _folder(engine: plans.Engine, ends: Ends) -> str:
     return tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir="/dev/shm" if memory else None)
 
 
-def sweep() -> None:
+def sweep(prefix: str = FOLDER_PREFIX) -> None:
     """Remove folders of servers whose runner was killed before it could."""
     for parent in {"/dev/shm", tempfile.gettempdir()}:
-        for folder in Path(parent).glob(f"{FOLDER_PREFIX}*"):
-            pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
+        for folder in Path(parent).glob(f"{prefix}*"):
+            pid = folder.name.removeprefix(prefix).partition("-")[0]
             if not Path(f"/proc/{pid}").exists():
                 shutil.rmtree(folder, ignore_errors=True)  # another user's stays: it may not be removed
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback interface that nothing listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,0 +1,70 @@
+"""Trees in a plan: the code under test, as an exact set of packages or as a commit that is built."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Discriminator, Field, StringConstraints, Tag
+
+from runner.plantypes import (
+    STRICT,
+    Argv,
+    Commit,
+    Environment,
+    FileName,
+    LaidPath,
+    OfPackages,
+    RelativePath,
+    Repository,
+    Seconds,
+    Text,
+)
+
+
+class TreePart(BaseModel):
+    """Base of every part of a tree."""
+
+    model_config = STRICT
+
+
+class PackagesTree(TreePart):
+    """A pinned version of the code under test: an exact set of package versions."""
+
+    kind: OfPackages
+    what: Text
+    python: Annotated[str, StringConstraints(pattern=r"^3\.[0-9]{1,2}$")]
+    lock: RelativePath
+    compiled: tuple[str, ...] = ()
+
+
+class Overlay(TreePart):
+    """Files that are laid over a checkout: the same benchmark for every commit."""
+
+    files: Annotated[tuple[LaidPath, ...], Field(min_length=1)]
+    commit: Commit | None = None  # of the same repository; None: the plan's harness has the files
+    into: LaidPath | None = None  # folder of the checkout
+
+
+class GitTree(TreePart):
+    """A pinned version of the code under test: a commit of a repository, and how it is built."""
+
+    kind: Literal["git"]
+    what: Text
+    repository: Repository
+    commit: Commit
+    overlay: Overlay | None = None
+    toolchain: Argv  # prints the version of what builds
+    build: Argv
+    environment: Environment = {}
+    binaries: Annotated[tuple[FileName, ...], Field(min_length=1)]
+    build_limit_s: Seconds = 1800
+
+
+def _tree_form(value: object) -> str:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return "a commit" if kind == "git" else "packages"
+
+
+Tree = Annotated[
+    Annotated[PackagesTree, Tag("packages")] | Annotated[GitTree, Tag("a commit")], Discriminator(_tree_form)
+]
