@@ -21,7 +21,6 @@ from pydantic import (
 
 from runner.plantrees import Tree
 from runner.plantypes import (
-    STRICT,
     Argv,
     CaseName,
     Contrast,
@@ -29,8 +28,10 @@ from runner.plantypes import (
     Environment,
     FileName,
     IntervalKind,
+    MayBeUndefined,
     Name,
     Parameters,
+    PlanPart,
     Ratio,
     RelativePath,
     Scalar,
@@ -43,13 +44,7 @@ from runner.plantypes import (
 FORMAT = 1
 
 
-class Part(BaseModel):
-    """Base of every part of a plan: frozen, strict types, no unknown keys."""
-
-    model_config = STRICT
-
-
-class Campaign(Part):
+class Campaign(PlanPart):
     id: Name
     title: Text
     question: Text
@@ -57,37 +52,37 @@ class Campaign(Part):
     short: str = ""  # for a shortened copy: what it was shortened from
 
 
-class Statistics(Part):
+class Statistics(PlanPart):
     primary: IntervalKind
-    level: Annotated[float, Field(gt=0.5, lt=1)]
-    resamples: Annotated[int, Field(ge=100, le=10_000_000)]
+    level: Annotated[float, Field(gt=0.5, lt=1), MayBeUndefined]
+    resamples: Annotated[int, Field(ge=100, le=10_000_000), MayBeUndefined]
     seed: Seed
 
 
-class CpuGroups(Part):
+class CpuGroups(PlanPart):
     housekeeping: CpuList
     server: CpuList
     client: CpuList
 
 
-class Host(Part):
+class Host(PlanPart):
     cpus: CpuGroups
 
 
-Delay = Annotated[int, Field(ge=0, le=10_000_000)]  # microseconds added each way
+Delay = Annotated[int, Field(ge=0, le=10_000_000), MayBeUndefined]  # microseconds added each way
 
 
-class Network(Part):
+class Network(PlanPart):
     kind: Literal["veth", "loopback", "none"]
     delay_us: Delay = 0
 
 
-class Engine(Part):
+class Engine(PlanPart):
     kind: Literal["postgres", "foundationdb", "none"]
     version: str = ""
     storage: Literal["memory", "disk", ""] = ""
     authentication: Literal["scram-sha-256", ""] = ""
-    settings: dict[Name, str] = {}
+    settings: dict[Name, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -105,40 +100,40 @@ class Engine(Part):
         return self.settings.get("storage_engine", "memory" if self.storage == "memory" else "ssd-2")
 
 
-class Harness(Part):
+class Harness(PlanPart):
     source: RelativePath
     files: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
 
 
-class Checks(Part):
+class Checks(PlanPart):
     """Thresholds. A check that is over its threshold marks the block; it never drops it."""
 
     calibration_ratio: Ratio
     idle_load: Share
     steal_share: Share
-    swap_pages: Annotated[int, Field(ge=0)]
-    oom_kills: Annotated[int, Field(ge=0)]
-    throttled_periods: Annotated[int, Field(ge=0)]
+    swap_pages: Annotated[int, Field(ge=0), MayBeUndefined]
+    oom_kills: Annotated[int, Field(ge=0), MayBeUndefined]
+    throttled_periods: Annotated[int, Field(ge=0), MayBeUndefined]
 
 
-class Rules(Part):
-    interruptions: tuple[Literal["runner-killed", "host-down"], ...]
-    wrong_answer: Literal["go-on", "stop-phase"]
-    wrong_answer_exit: Annotated[int, Field(ge=1, le=125)]
+class Rules(PlanPart):
+    interruptions: tuple[Annotated[Literal["runner-killed", "host-down"], MayBeUndefined], ...]
+    wrong_answer: Annotated[Literal["go-on", "stop-phase"], MayBeUndefined]
+    wrong_answer_exit: Annotated[int, Field(ge=1, le=125), MayBeUndefined]
     run_limit_s: Seconds
-    quiet_wait_s: Annotated[float, Field(ge=0, le=86_400)]
-    busy_block: Literal["mark", "refuse"]
-    replacement_blocks: Annotated[int, Field(ge=0, le=100)]
+    quiet_wait_s: Annotated[float, Field(ge=0, le=86_400), MayBeUndefined]
+    busy_block: Annotated[Literal["mark", "refuse"], MayBeUndefined]
+    replacement_blocks: Annotated[int, Field(ge=0, le=100), MayBeUndefined]
     checks: Checks
 
 
-class Arm(Part):
+class Arm(PlanPart):
     name: Name
     tree: Name
-    switches: dict[Name, Scalar] = {}
+    switches: dict[Name, Scalar] = Field(default_factory=dict)
 
 
-class AllBut(Part):
+class AllBut(PlanPart):
     all_but: Annotated[tuple[CaseName, ...], Field(min_length=1)]
 
 
@@ -164,16 +159,16 @@ def named_cases(cases: Literal["all"] | AllBut | tuple[str, ...], known: Iterabl
     return tuple(name for name in known if cases == "all" or name in cases)
 
 
-class Metric(Part):
+class Metric(PlanPart):
     unit: CaseName
-    better: Literal["lower", "higher"]
-    per: Literal["repeat", "run"]
+    better: Annotated[Literal["lower", "higher"], MayBeUndefined]
+    per: Annotated[Literal["repeat", "run"], MayBeUndefined]
     scope: Text
     counted: bool = False  # counted outside of all timing, so that no load of the host moves it
     cases: Cases = "all"  # that measure it
 
 
-class ContrastPart(Part):
+class ContrastPart(PlanPart):
     numerator: Name
     denominator: Name
     what: Text
@@ -184,24 +179,24 @@ class ContrastPart(Part):
         return f"{self.numerator}/{self.denominator}"
 
 
-class Holm(Part):
+class Holm(PlanPart):
     metrics: Annotated[tuple[CaseName, ...], Field(min_length=1)]
     contrasts: Annotated[tuple[Contrast, ...], Field(min_length=1)]
 
 
-class Covariate(Part):
+class Covariate(PlanPart):
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")]
     expected: Literal["constant", "varying"]
     what: Text
     unit: str = ""  # of a number that the page is to show for each case and arm
 
 
-class Case(Part):
+class Case(PlanPart):
     name: CaseName
     what: Text
     group: str = ""
     expected_s: Seconds  # a guess of one process's length, for the schedule alone
-    parameters: Parameters = {}
+    parameters: Parameters = Field(default_factory=dict)
     argv: Argv | None = None  # where this case has another harness than its phase
     outputs: tuple[FileName, ...] | None = None  # where it writes other files than its phase says
 
@@ -215,11 +210,11 @@ def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
 Bounds = Annotated[tuple[Ratio, Ratio], AfterValidator(_ordered)]
 
 
-class Within(Part):
+class Within(PlanPart):
     within: Bounds
 
 
-class PointWithin(Part):
+class PointWithin(PlanPart):
     point_within: Bounds
 
 
@@ -237,7 +232,7 @@ Holds = Annotated[
 ]
 
 
-class Claim(Part):
+class Claim(PlanPart):
     id: Name
     text: Text
     metric: CaseName
@@ -247,30 +242,30 @@ class Claim(Part):
     interval: IntervalKind | None = None
 
 
-class PhaseEngine(Part):
+class PhaseEngine(PlanPart):
     """What is another way in one phase than the plan's engine says."""
 
     storage: Literal["memory", "disk"] | None = None
-    settings: dict[Name, str] = {}
+    settings: dict[Name, str] = Field(default_factory=dict)
 
 
-class PhaseNetwork(Part):
+class PhaseNetwork(PlanPart):
     """What is another way in one phase than the plan's network says."""
 
     delay_us: Delay
 
 
-class Phase(Part):
+class Phase(PlanPart):
     title: Text
     question: Text
     argv: Argv
     outputs: tuple[FileName, ...] = ()  # files beside stdout and stderr that every process writes into {output}
-    environment: Environment = {}
+    environment: Environment = Field(default_factory=dict)
     fixture: Name | None = None
     engine: PhaseEngine | None = None
     network: PhaseNetwork | None = None
-    blocks: Annotated[int, Field(ge=2, le=1000)]
-    repeats: Annotated[int, Field(ge=1, le=1000)]
+    blocks: Annotated[int, Field(ge=2, le=1000), MayBeUndefined]
+    repeats: Annotated[int, Field(ge=1, le=1000), MayBeUndefined]
     order_seed: Seed
     primary_metric: CaseName
     arms: Annotated[tuple[Arm, ...], Field(min_length=2)]
@@ -311,24 +306,24 @@ class Phase(Part):
         return arms[contrast.numerator] == arms[contrast.denominator]
 
 
-class Fixture(Part):
+class Fixture(PlanPart):
     """A database that is made once for each start of the engine, and copied for every process."""
 
     what: Text
     tree: Name
     argv: Argv
-    environment: Environment = {}
-    parameters: Parameters = {}  # every case of a phase with this fixture gets them too
+    environment: Environment = Field(default_factory=dict)
+    parameters: Parameters = Field(default_factory=dict)  # every case of a phase with this fixture gets them too
 
 
-class Short(Part):
+class Short(PlanPart):
     """How `new --from` shortens this plan for a quick campaign on another host."""
 
     blocks: Annotated[int, Field(ge=2, le=1000)]
     cases: dict[Name, Annotated[tuple[CaseName, ...], Field(min_length=1)]]
 
 
-class Plan(Part):
+class Plan(PlanPart):
     format: Literal[1]
     campaign: Campaign
     statistics: Statistics
@@ -338,7 +333,7 @@ class Plan(Part):
     harness: Harness
     rules: Rules
     trees: Annotated[dict[Name, Tree], Field(min_length=1)]
-    fixtures: dict[Name, Fixture] = {}
+    fixtures: dict[Name, Fixture] = Field(default_factory=dict)
     phases: Annotated[dict[Name, Phase], Field(min_length=1)]
     short: Short | None = None
 

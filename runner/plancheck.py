@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from runner.plan import AllBut, Claim, Phase, Plan, Short
 from runner.planfields import templates, trees
-from runner.plantypes import RUN_FILES, Place, Problem
+from runner.plantypes import RUN_FILES, UNDEFINED, Place, Problem, defined
 from runner.templates import parts
 
 LONGEST_FOLDER = 240  # bytes; file systems end at 255, and a run under way has a suffix
@@ -44,6 +44,8 @@ def _unique(names: Sequence[tuple[Place, str]]) -> list[Problem]:
     seen: dict[str, str] = {}
     problems: list[Problem] = []
     for path, name in names:
+        if name == UNDEFINED:  # in an open plan several may be
+            continue
         key = unicodedata.normalize("NFKC", unquote(name)).casefold()
         if key in seen:
             other = seen[key]
@@ -86,7 +88,7 @@ def _references(plan: Plan, phase: Phase, here: Place) -> list[Problem]:
     problems: list[Problem] = []
 
     def known(path: Place, kind: str, name: str, names: set[str]) -> None:
-        if name not in names:
+        if name not in names and defined(name):
             problems.append((here + path, f"unknown {kind} {name!r}; expected one of {', '.join(sorted(names))}"))
 
     for i, arm in enumerate(phase.arms):
@@ -207,12 +209,14 @@ def _foundationdb(plan: Plan) -> list[Problem]:
     for identifier, phase in plan.phases.items():
         places += [(("phases", identifier, "engine", "settings"), phase.engine.settings)] if phase.engine else []
     problems: list[Problem] = []
-    if not re.fullmatch("[0-9]+[.][0-9]+[.][0-9]+", plan.engine.version):
+    if defined(plan.engine.version) and not re.fullmatch("[0-9]+[.][0-9]+[.][0-9]+", plan.engine.version):
         problems.append(
             (("engine", "version"), f"expected a whole version such as 7.3.77, found {plan.engine.version!r}")
         )
     for place, settings in places:
         for name, value in settings.items():
+            if not defined(value):
+                continue
             values = "[^\\s;]+" if re.fullmatch("knob_[a-z0-9_]+", name) else FOUNDATIONDB.get(name)
             if values is None:
                 known = ", ".join(("knob_<name>", *FOUNDATIONDB))
@@ -235,11 +239,12 @@ def _foundationdb(plan: Plan) -> list[Problem]:
 
 def _sizes(plan: Plan, phase: Phase, here: Place) -> list[Problem]:
     problems: list[Problem] = []
-    runs = len(phase.arms) * len(phase.cases) * phase.blocks
+    runs = len(phase.arms) * len(phase.cases) * phase.blocks if defined(phase.blocks) else 0
     if runs > MOST_RUNS:
         problems.append((here + ("blocks",), f"{runs} runs; expected at most {MOST_RUNS} in a phase"))
     for i, case in enumerate(phase.cases):
-        if case.expected_s > plan.rules.run_limit_s:
+        known = defined(case.expected_s) and defined(plan.rules.run_limit_s)
+        if known and case.expected_s > plan.rules.run_limit_s:
             problems.append(
                 (
                     here + ("cases", i, "expected_s"),

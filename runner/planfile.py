@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
 from types import UnionType
@@ -16,15 +17,32 @@ from pydantic import BaseModel, Tag, ValidationError
 from runner.errors import PlanError
 from runner.plan import FORMAT, Plan
 from runner.plancheck import cross_checks
-from runner.plantypes import Place, Problem
+from runner.plantypes import OPEN, UNDEFINED, Place, Problem
 from runner.toml_lines import line_of
+
+
+@dataclass(frozen=True)
+class OpenPlan:
+    """A plan in which values may be "undefined", and where: what nobody can know any more is not invented."""
+
+    plan: Plan
+    undefined: tuple[tuple[int, str], ...]  # line and key path of each
 
 
 def load(path: Path) -> Plan:
     """Read and validate a plan file. Raises PlanError with file, line, key path, expected and found."""
+    return parse(_text(path), str(path))
+
+
+def load_open(path: Path) -> OpenPlan:
+    """`load` for a plan that may leave values open."""
+    return parse_open(_text(path), str(path))
+
+
+def _text(path: Path) -> str:
     try:
         data = path.read_bytes()
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except FileNotFoundError:
         raise PlanError(
             str(path),
@@ -35,27 +53,55 @@ def load(path: Path) -> Plan:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise PlanError(f"{path}:{line}", "not UTF-8", found=str(error), remedy="save the plan as UTF-8") from None
-    return parse(text, str(path))
 
 
 def parse(text: str, name: str = "plan.toml") -> Plan:
     """Validate the text of a plan; `name` is shown in errors."""
+    return _validated(_document(text, name), text, name, None)
+
+
+def parse_open(text: str, name: str = "plan.toml") -> OpenPlan:
+    """`parse` for a plan that may leave values open."""
     document = _document(text, name)
-    problems = _format_problem(document) or list(_dates(document, ()))
+    plan = _validated(document, text, name, OPEN)
+    return OpenPlan(plan, tuple((line_of(text, place), _shown(place)) for place in _undefined(document, ())))
+
+
+NOT_DEFINED = (
+    'expected a value, found "undefined": only the plan of published figures or adopted logs may leave one open'
+)
+
+
+def _undefined(value: Any, path: Place) -> Iterator[Place]:
+    """Every place where the document says "undefined"."""
+    if value == UNDEFINED:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inner:
+        yield from _undefined(part, (*path, key))
+
+
+def _not_open(document: dict[str, Any]) -> Iterator[Problem]:
+    yield from ((place, NOT_DEFINED) for place in _undefined(document, ()))
+
+
+def _shown(path: Place) -> str:
+    return ".".join(map(str, path)) or "plan"
+
+
+def _validated(document: dict[str, Any], text: str, name: str, context: dict[str, bool] | None) -> Plan:
+    problems = _format_problem(document) or [*_dates(document, ()), *(_not_open(document) if context is None else ())]
     plan = None
     if not problems:
         try:
             # Validated from JSON: strict types, while TOML's arrays may still fill tuples.
-            plan = Plan.model_validate_json(json.dumps(document))
+            plan = Plan.model_validate_json(json.dumps(document), context=context)
         except ValidationError as error:
             problems = _merge_unions(error)
         else:
             problems = cross_checks(plan)
     if problems:
-        lines = [
-            f"{name}:{line_of(text, path)}: {'.'.join(map(str, path)) or 'plan'}: {message}"
-            for path, message in problems
-        ]
+        lines = [f"{name}:{line_of(text, path)}: {_shown(path)}: {message}" for path, message in problems]
         raise PlanError(name, f"{len(lines)} problem{'s' * (len(lines) > 1)} in the plan\n  " + "\n  ".join(lines))
     assert plan is not None
     return plan
@@ -65,7 +111,9 @@ def _document(text: str, name: str) -> dict[str, Any]:
     try:
         if text.startswith("\ufeff"):
             raise tomllib.TOMLDecodeError("a byte order mark before the text (at line 1, column 1)")
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
+        json.dumps(document, default=str)  # goes to the same depth as everything below
+        return document
     except ValueError as error:  # TOMLDecodeError, and an integer of thousands of digits
         place = re.search(r"\(at line (\d+)", str(error))
         where = place[1] if place else text.count("\n") + 1 if "end of document" in str(error) else None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Discriminator, Field, StringConstraints, Tag
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from runner.plantypes import (
-    STRICT,
     Argv,
     Commit,
     Environment,
     FileName,
     LaidPath,
     OfPackages,
+    PlanPart,
     RelativePath,
     Repository,
     Seconds,
@@ -21,13 +21,7 @@ from runner.plantypes import (
 )
 
 
-class TreePart(BaseModel):
-    """Base of every part of a tree."""
-
-    model_config = STRICT
-
-
-class PackagesTree(TreePart):
+class PackagesTree(PlanPart):
     """A pinned version of the code under test: an exact set of package versions."""
 
     kind: OfPackages
@@ -37,7 +31,7 @@ class PackagesTree(TreePart):
     compiled: tuple[str, ...] = ()
 
 
-class Overlay(TreePart):
+class Overlay(PlanPart):
     """Files that are laid over a checkout: the same benchmark for every commit."""
 
     files: Annotated[tuple[LaidPath, ...], Field(min_length=1)]
@@ -45,7 +39,7 @@ class Overlay(TreePart):
     into: LaidPath | None = None  # folder of the checkout
 
 
-class GitTree(TreePart):
+class GitTree(PlanPart):
     """A pinned version of the code under test: a commit of a repository, and how it is built."""
 
     kind: Literal["git"]
@@ -55,7 +49,7 @@ class GitTree(TreePart):
     overlay: Overlay | None = None
     toolchain: Argv  # prints the version of what builds
     build: Argv
-    environment: Environment = {}
+    environment: Environment = Field(default_factory=dict)
     binaries: Annotated[tuple[FileName, ...], Field(min_length=1)]
     build_limit_s: Seconds = 1800
 

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
-STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)  # of every part of a plan
+UNDEFINED = "undefined"  # what a plan says where it was never known, as of a campaign that others published
+OPEN = {UNDEFINED: True}  # the context in which a plan may say so
+
+
+def _or_undefined(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """In an open plan "undefined" stands where a value's type would."""
+    return UNDEFINED if value == UNDEFINED and info.context == OPEN else handler(value)
+
+
+MayBeUndefined = WrapValidator(_or_undefined)
 Place = tuple[str | int, ...]  # of a key in a plan
 Problem = tuple[Place, str]
 RUN_FILES = ("stdout.txt", "stderr.txt", "run.json")  # of every run
@@ -17,14 +36,14 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,6
 CaseName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,120}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 Contrast = Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
-IntervalKind = Literal["t", "percentile"]
+IntervalKind = Annotated[Literal["t", "percentile"], MayBeUndefined]
 Size = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Scalar = bool | Size | Number | str
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(gt=0, le=7 * 86_400)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, lt=2**63), MayBeUndefined]
+Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False), MayBeUndefined]
+Seconds = Annotated[float, Field(gt=0, le=7 * 86_400), MayBeUndefined]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), MayBeUndefined]
 
 
 def _inside(path: str) -> str:
@@ -42,7 +61,10 @@ def _cpus(text: str) -> str:
 
 
 CpuList = Annotated[
-    str, StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"), AfterValidator(_cpus)
+    str,
+    StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"),
+    AfterValidator(_cpus),
+    MayBeUndefined,
 ]
 FILE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
 FileName = Annotated[str, StringConstraints(pattern=FILE_NAME.pattern)]
@@ -78,6 +100,17 @@ def _known_kind(value: object) -> object:
 Repository = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x20\x7f-][^\x00-\x1f\x7f]{0,999}$"), AfterValidator(_public)
 ]
-Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$"), MayBeUndefined]
 LaidPath = Annotated[RelativePath, AfterValidator(_laid)]
 OfPackages = Annotated[Literal["packages"], BeforeValidator(_known_kind)]  # the kind that an unknown one is taken for
+
+
+class PlanPart(BaseModel):
+    """Base of every part of a plan: frozen, strict types, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def defined(value: object) -> bool:
+    """Whether a value of an open plan is known."""
+    return value != UNDEFINED

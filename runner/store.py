@@ -20,6 +20,7 @@ from runner.journal import read as read_journal
 from runner.ledger import Ledger, fold
 from runner.orders import Labels
 from runner.plan import Plan
+from runner.planfile import OpenPlan, load_open
 from runner.planfile import load as load_plan
 from runner.plantypes import RUN_FILES
 
@@ -67,6 +68,9 @@ class Store:
         self.harness_folder = self.folder / "harness"
         self.as_run_folder = self.folder / "as-run"
         self.runs_folder = self.folder / "runs"
+        self.published_path = self.folder / "published.toml"
+        self.adoption_path = self.folder / "adoption.json"
+        self.adopted_folder = self.folder / "adopted"
 
     @classmethod
     def open(cls, folder: Path) -> Store:
@@ -82,8 +86,17 @@ class Store:
         return cls(folder)
 
     def plan(self) -> Plan:
-        """The validated plan."""
-        return load_plan(self.plan_path)
+        """The validated plan. Of published figures or adopted logs it may leave values "undefined"."""
+        return self.open_plan().plan if self.brought else load_plan(self.plan_path)
+
+    def open_plan(self) -> OpenPlan:
+        """The validated plan with every place where it says "undefined"."""
+        return load_open(self.plan_path)
+
+    @property
+    def brought(self) -> bool:
+        """Whether this campaign was executed elsewhere: figures that others published, or logs that were adopted."""
+        return not self.seal_path.exists() and (self.published_path.is_file() or self.adoption_path.is_file())
 
     def orders(self) -> tuple[Labels, ...]:
         """The sealed orders: every planned run."""
