@@ -180,8 +180,8 @@ class ContrastPart(PlanPart):
 
 
 class Holm(PlanPart):
-    metrics: Annotated[tuple[CaseName, ...], Field(min_length=1)]
-    contrasts: Annotated[tuple[Contrast, ...], Field(min_length=1)]
+    metrics: tuple[CaseName, ...]  # none: no correction is planned
+    contrasts: tuple[Contrast, ...]
 
 
 class Covariate(PlanPart):
