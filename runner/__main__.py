@@ -60,7 +60,9 @@ def main() -> None:
 @shows_errors
 def plan(campaign: Path) -> None:
     """Show the schedule: orders, residual drift bias, length, detectable effect."""
-    click.echo(schedule.describe(Store.open(campaign).plan()), nl=False)
+    store = Store.open(campaign)
+    described = schedule.describe_open if store.brought else schedule.describe
+    click.echo(described(store.plan()), nl=False)
 
 
 @main.command(name="new")
@@ -95,6 +97,10 @@ def check(campaign: Path, dry_run: bool) -> int:
     """Is everything here: host, network, engine, trees, seal? Says why not."""
     store = Store.open(campaign)
     described = store.plan()
+    if store.brought:
+        for line in checking.open_commands(described) if dry_run else checking.left_open(store):
+            click.echo(line)
+        return 0
     if dry_run:
         for line in checking.commands(store, described):
             click.echo(line)
