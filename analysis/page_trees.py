@@ -13,6 +13,7 @@ from runner.seal import Seal
 HEADS = {
     "packages": ("Python", "packages", "installed files, SHA-256"),
     "git": ("commit", "toolchain", "binary, SHA-256", "files, SHA-256"),
+    "programs": ("program, SHA-256", "version", "started by"),
 }
 
 
@@ -40,6 +41,10 @@ def _columns(kind: str, identity: Mapping[str, Any]) -> tuple[object, ...]:
     digest = short_digest(identity["files_sha256"])
     if kind == "packages":
         return identity["interpreter"]["version"], packages(list(identity["wheels"])), digest
+    if kind == "programs":
+        found = [Markup(f"{escaped(name)} {short_digest(of['sha256'])}") for name, of in identity["programs"].items()]
+        said = [escaped(text) for text in identity["version"]] or ["not asked"]
+        return Markup("<br>".join(found)), Markup("<br>".join(said)), f"Python {identity['interpreter']['version']}"
     toolchain = identity["toolchain"]
     binaries = [Markup(f"{escaped(name)} {short_digest(found)}") for name, found in identity["binaries"].items()]
     return (

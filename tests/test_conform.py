@@ -21,7 +21,7 @@ from tests.bundled import ROOT
 from tests.database import WORKLOADS, Server
 
 HARNESS = ROOT / "tests" / "harness"
-MINIMAL = HARNESS / "minimal_client.py"
+MINIMAL = ROOT / "runner" / "starters" / "files" / "client.py"
 PAGE = (ROOT / "book" / "client.md").read_text()
 VARIANTS = {
     **{rule.identifier: rule.identifier for rule in RULES},
