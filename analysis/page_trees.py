@@ -78,6 +78,8 @@ def origins(plan: Plan, used: Sequence[str]) -> Markup:
 def overlays(seal: Seal, used: Sequence[str]) -> list[tuple[str, object]]:
     """Files that were laid over the checkouts of trees, with their digests: the same for every tree of a phase."""
     laid = {path: digest for name in used for path, digest in seal.content["trees"][name].get("overlay", {}).items()}
+    if not laid and not any(name.startswith("harness/") for name in seal.content["files"]):
+        return [("none", "each tree brings what measures it, under its own digests")]
     return [(f"{path} in every checkout", tables.code(digest)) for path, digest in sorted(laid.items())]
 
 

@@ -20,7 +20,7 @@ from tests.campaigns import PROJECT
 from tests.test_starters import ENCODE_TEST
 
 PAGE = (PROJECT / "book" / "start.md").read_text()
-BLOCKS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.M | re.S)
+BLOCKS = [re.sub(r"\\\n *", "", text) for text in re.findall(r"^```console\n(.*?)^```$", PAGE, re.M | re.S)]
 COPIED = ("runner", "analysis", "notebooks", "workloads", "book", "_config.yml", "_toc.yml", "README.md")
 
 

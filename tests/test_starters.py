@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis import page
+from analysis import page, page_trees
 from analysis.report import open_report
-from runner import starters
+from runner import seal, starters
 from runner.plan import Plan
 from runner.planfile import load
 from runner.starters import options
@@ -173,6 +173,8 @@ def test_the_example_of_commands_from_start_to_end(tmp_path: Path, cache: Path) 
     campaign = quick(made(tmp_path / "mine", cache, "--template", "command"))
     found = executed(campaign)
     assert set(found) == {"Command ns/op", "Command cpu-ns/op"}
+    question = "Which takes less time, gzip -1 -c {harness}/sample.txt or gzip -9 -c {harness}/sample.txt?"
+    assert plan_of(campaign).campaign.question == plan_of(campaign).phases["T"].question == question
     assert found["Command ns/op"] > 1.2
     record = campaign.record(campaign.orders()[0])
     switches = json.loads(record["argv"][record["argv"].index("--switches") + 1])
@@ -394,6 +396,10 @@ def test_benchmarks_that_are_the_same_need_no_overlay(tmp_path: Path, cache: Pat
     campaign, done = new(tmp_path / "mine", cache, *go(repository, before=head))
     assert "both trees" not in done.stderr
     assert not re.search(r"^overlay", (campaign.folder / "plan.toml").read_text(), re.M)
+    sealed = seal.Seal({"files": {"orders.json": ""}, "trees": {"before": {}, "after": {"overlay": {}}}}, "")
+    assert page_trees.overlays(sealed, ["before", "after"]) == [
+        ("none", "each tree brings what measures it, under its own digests")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def command(folder: Path, commands: Sequence[str], names: Sequence[str]) -> Star
     if len({name.casefold() for name in trees.values()}) < len(trees):
         trees = dict(zip(trees, arms, strict=True))
     title = " against ".join(arms[::-1])
-    question = f"Which takes less time, {shlex.join(words[0])} or {shlex.join(words[1])}?"
+    question = f"Which takes less time, {_shown(words[0])} or {_shown(words[1])}?"
     question = question if len(question) <= 2000 else "Which of the two commands takes less time?"
     fields = {
         "question": quoted(question),
@@ -145,6 +145,10 @@ def _file(word: str, taken: _Taken) -> str:
         taken.notes.append(f"{word} is copied to harness/{name}, where the seal covers it")
     taken.origins[name], taken.harness[name] = path.resolve(), path.read_bytes()
     return f"{{harness}}/{name}"
+
+
+def _shown(words: Sequence[str]) -> str:
+    return " ".join(word if re.fullmatch(r"\{harness\}/[A-Za-z0-9_.-]+", word) else shlex.quote(word) for word in words)
 
 
 def _tree_name(program: str) -> str:
