@@ -124,6 +124,20 @@ def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
     wait_for(lambda: not alive(int(pid.read_text())))
 
 
+def test_a_harness_that_is_killed_leaves_nothing_at_work(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    command = ["sh", "-c", f"echo $$ > {shlex.quote(str(pid))}; sleep 50"]
+    argv = [PYTHON, "-I", "-S", str(HARNESS), "--case", "C", "--repeats", "1", "--programs", "sh"]
+    argv += ["--switches", json.dumps({"command": command})]
+    argv += ["--parameters", json.dumps({"payload_seed": 1, "warmup": 0, "limit_s": 60})]
+    harness = subprocess.Popen(argv, env={**os.environ, "TMPDIR": str(tmp_path)})
+    wait_for(lambda: pid.exists() and pid.read_text().strip())
+    harness.kill()
+    harness.wait()
+    wait_for(lambda: not alive(int(pid.read_text())))
+    wait_for(lambda: list(tmp_path.glob("timecommand-*")) == [])
+
+
 def test_each_execution_starts_in_an_empty_folder_without_input() -> None:
     code = "import os, sys; assert os.listdir() == []; assert sys.stdin.read() == ''; open('left', 'w'); print('x')"
     does(PYTHON, "-c", code, repeats=3)

@@ -41,6 +41,21 @@ EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
+# Waits until its input ends, as it does with the harness, however that ends; then nothing of the command is left at work.
+_WATCH = """import os, shutil, signal, sys
+os.write(1, b"ready")
+sys.stdin.buffer.read()
+try:
+    with open(os.path.join(sys.argv[1], "pid")) as file:
+        pid = int(file.read() or 0)
+    if pid:
+        os.killpg(pid, signal.SIGKILL)
+except OSError:
+    pass
+shutil.rmtree(sys.argv[1], ignore_errors=True)
+"""
+
+
 class WrongUseError(Exception):
     """The command line, the parameters or the switches are not what this harness needs."""
 
@@ -60,7 +75,31 @@ class Execution:
     status: int  # exit status; minus the signal's number
 
 
-def execute(path: str, words: list[str], folder: str, errors: int, limit_s: float) -> Execution:
+class Guard:
+    """A process that ends the command when this one is killed; it sleeps until then, and is told of pids without being woken."""
+
+    def __init__(self, folder: str) -> None:
+        self._pid = os.open(os.path.join(folder, "pid"), os.O_CREAT | os.O_WRONLY)
+        reading, self._open = os.pipe()  # closed in the command, as all of this process's files are
+        ready, writing = os.pipe()
+        argv = [sys.executable, "-I", "-S", "-c", _WATCH, folder]
+        actions = [
+            (os.POSIX_SPAWN_DUP2, reading, 0),
+            (os.POSIX_SPAWN_DUP2, writing, 1),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        ]
+        os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setpgroup=0)
+        os.close(reading)
+        os.close(writing)
+        os.read(ready, 5)  # nothing is timed while it starts
+        os.close(ready)
+
+    def keeps(self, pid: int) -> None:
+        """From now on end this process and its group; 0 for none."""
+        os.pwrite(self._pid, b"%-20d" % pid, 0)
+
+
+def execute(path: str, words: list[str], folder: str, errors: int, limit_s: float, guard: Guard) -> Execution:
     """Execute a command once in a folder. Raises FailedError when it does not end within the limit."""
     late, pid = False, 0
 
@@ -83,8 +122,10 @@ def execute(path: str, words: list[str], folder: str, errors: int, limit_s: floa
     pid = os.posix_spawn(
         path, words, os.environ, file_actions=actions, setpgroup=0, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
     )
+    guard.keeps(pid)
     _, ended, usage = os.wait4(pid, 0)
     wall = time.perf_counter_ns() - start
+    guard.keeps(0)
     signal.setitimer(signal.ITIMER_REAL, 0)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)  # what it left behind must not work while the next one is timed
@@ -106,13 +147,14 @@ def measure(command: Sequence[str], repeats: int, given: dict[str, Any]) -> list
         raise FailedError(f"{words[0]} is not found on PATH")
     done = []
     with tempfile.TemporaryDirectory(prefix="timecommand-") as folder, open(f"{folder}/errors", "w+b") as errors:
+        guard = Guard(folder)
         for number in range(given["warmup"] + repeats):
             work = os.path.join(folder, "work")
             os.mkdir(work)
             errors.truncate(0)
             errors.seek(0)
             try:
-                found = execute(path, words, work, errors.fileno(), given["limit_s"])
+                found = execute(path, words, work, errors.fileno(), given["limit_s"], guard)
                 if found.status not in given["ok_exit"]:
                     raise FailedError(_how(found.status, given["ok_exit"]))
             except FailedError as error:
