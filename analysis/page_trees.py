@@ -13,6 +13,7 @@ from runner.seal import Seal
 HEADS = {
     "packages": ("Python", "packages", "installed files, SHA-256"),
     "git": ("commit", "toolchain", "binary, SHA-256", "files, SHA-256"),
+    "programs": ("program, SHA-256", "version", "started by"),
 }
 
 
@@ -40,6 +41,10 @@ def _columns(kind: str, identity: Mapping[str, Any]) -> tuple[object, ...]:
     digest = short_digest(identity["files_sha256"])
     if kind == "packages":
         return identity["interpreter"]["version"], packages(list(identity["wheels"])), digest
+    if kind == "programs":
+        found = [Markup(f"{escaped(name)} {short_digest(of['sha256'])}") for name, of in identity["programs"].items()]
+        said = [escaped(text) for text in identity["version"]] or ["not asked"]
+        return Markup("<br>".join(found)), Markup("<br>".join(said)), f"Python {identity['interpreter']['version']}"
     toolchain = identity["toolchain"]
     binaries = [Markup(f"{escaped(name)} {short_digest(found)}") for name, found in identity["binaries"].items()]
     return (
@@ -73,6 +78,8 @@ def origins(plan: Plan, used: Sequence[str]) -> Markup:
 def overlays(seal: Seal, used: Sequence[str]) -> list[tuple[str, object]]:
     """Files that were laid over the checkouts of trees, with their digests: the same for every tree of a phase."""
     laid = {path: digest for name in used for path, digest in seal.content["trees"][name].get("overlay", {}).items()}
+    if not laid and not any(name.startswith("harness/") for name in seal.content["files"]):
+        return [("none", "each tree brings what measures it, under its own digests")]
     return [(f"{path} in every checkout", tables.code(digest)) for path, digest in sorted(laid.items())]
 
 

@@ -18,12 +18,13 @@ import click
 from runner import check as checking
 from runner import close as closing
 from runner import conform as conforming
-from runner import execute, ledger, new, schedule, seal
+from runner import execute, ledger, new, schedule, seal, starters
 from runner import verify as verifying
-from runner.errors import BenchbookError
+from runner.errors import BenchbookError, WrongUse
 from runner.journal import Journal
 from runner.journal import read as read_journal
 from runner.progress import Progress
+from runner.starters import options as starting
 from runner.store import Store
 
 CAMPAIGN = click.argument("campaign", type=click.Path(path_type=Path, file_okay=False, exists=True))
@@ -81,14 +82,42 @@ def plan(campaign: Path, sd: float | None, pilot: Path | None, ratio: float | No
 @click.option(
     "--from",
     "source",
-    required=True,
     type=click.Path(path_type=Path, file_okay=False),
     help="Campaign whose plan is shortened, as its [short] table says, for this host.",
 )
+@click.option(
+    "--template", type=click.Choice(list(starting.OPTIONS)), help="A commented plan and the smallest harness."
+)
+@click.option("--command", multiple=True, help="command: what is timed, split into words, without a shell. Twice.")
+@click.option("--name", multiple=True, help="command: a name for each, in the same order.")
+@click.option("--repository", help="go-test: URL or path of a git repository.")
+@click.option("--before", help="go-test: branch, tag or commit that is compared with.")
+@click.option("--after", help="go-test: branch, tag or commit that is compared.")
+@click.option("--package", help="go-test: the one package that is built, such as ./codec.  [default: .]")
+@click.option("--bench", multiple=True, help="go-test: a benchmark; several times for several. All, when left out.")
 @shows_errors
-def new_command(campaign: Path, source: Path) -> None:
-    """Write a shortened copy of a campaign's plan for this host."""
-    click.echo(str(new.new_from(Store.open(source), campaign).plan_path))
+def new_command(campaign: Path, source: Path | None, template: str | None, **given: Any) -> None:
+    """Write a plan for this host: a shortened copy of another campaign's, or one to start from."""
+    options = starting.Given(**given)
+    if (source is None) == (template is None):
+        raise WrongUse(
+            "new",
+            "one of --from and --template says where the plan comes from",
+            expected=f"--from CAMPAIGN, or --template {'|'.join(starting.OPTIONS)}",
+            found="none" if source is None else "both",
+            remedy=f"python -m runner new {campaign} --template command",
+        )
+    if source is not None:
+        starting.assert_options("--from", (), options)
+        click.echo(str(new.new_from(Store.open(source), campaign).plan_path))
+        return
+    assert template is not None
+    starter = starting.starter(campaign, template, options)
+    store = starters.write(campaign, starter)
+    for note in starter.notes:
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"next: read the plan, then python -m runner seal {store.shown()}", err=True)
+    click.echo(str(store.plan_path))
 
 
 @main.command(name="seal")

@@ -32,7 +32,9 @@ def problems(store: Store, plan: Plan, warn: Callable[[str], None]) -> Iterator[
         # One look for all phases with the same network.
         if plan.network_of(identifier) not in [plan.network_of(other) for other in earlier(plan, identifier)]:
             looks.append((f"network of phase {identifier}", partial(network.check, plan.network_of(identifier))))
-    if store.seal_path.exists():
+    if not store.seal_path.exists():
+        looks.append(("harness", partial(seal.assert_harness, store, plan)))
+    else:
         looks += [
             ("seal", lambda: seal.assert_unchanged(store, plan, list(journal.read(store.journal_path).events))),
             ("host", lambda: execute.assert_same_host(store, plan)),

@@ -143,7 +143,7 @@ def _trees(store: Store, plan: Plan, sealed: seal.Seal, progress: Progress) -> d
                 f"tree {name}",
                 "this is not the tree that was sealed",
                 found=found,
-                remedy="install the interpreter and packages, or the toolchain, that were sealed",
+                remedy="install the interpreter and packages, the toolchain or the programs that were sealed",
             )
     return built
 

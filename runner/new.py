@@ -118,5 +118,10 @@ def new_from(source: Store, folder: Path) -> Store:
         target = folder / tree.lock
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source.folder / tree.lock, target)
+    if shortened.harness.source is None:
+        for name in shortened.harness.files:
+            target = folder / "harness" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source.harness_folder / name, target)
     write_whole(folder / "plan.toml", text.encode())
     return Store(folder)

@@ -38,6 +38,7 @@ from runner.plantypes import (
     Seconds,
     Seed,
     Share,
+    Switches,
     Text,
 )
 
@@ -101,8 +102,14 @@ class Engine(PlanPart):
 
 
 class Harness(PlanPart):
-    source: RelativePath
-    files: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
+    source: RelativePath | None = None  # None: the files lie in the campaign's own harness/ already
+    files: tuple[RelativePath, ...]
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.source is not None and not self.files:
+            raise ValueError("a source without files: expected some, or no source")
+        return self
 
 
 class Checks(PlanPart):
@@ -130,7 +137,7 @@ class Rules(PlanPart):
 class Arm(PlanPart):
     name: Name
     tree: Name
-    switches: dict[Name, Scalar] = Field(default_factory=dict)
+    switches: Switches = Field(default_factory=dict)
 
 
 class AllBut(PlanPart):

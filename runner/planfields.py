@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from runner.plan import Fixture, Phase, Plan
-from runner.plantrees import GitTree, PackagesTree
+from runner.plan import Arm, Fixture, Phase, Plan
+from runner.plantrees import GitTree, PackagesTree, ProgramsTree
 from runner.plantypes import Place, Problem
 from runner.templates import BUILD_FIELDS, FIXTURE_FIELDS, RUN_FIELDS, TREE_FIELDS, parts, unknown_fields
 
@@ -54,8 +54,18 @@ def _wrong(plan: Plan, part: Phase | Fixture, field: str, cases: Sequence[str]) 
     if table == "parameters" and name:
         return next((f"{who} has no parameter {name!r}" for who in _lacking(plan, part, name, cases)), "")
     if table == "switches" and name and isinstance(part, Phase):
-        return next((f"arm {arm.name!r} has no switch {name!r}" for arm in part.arms if name not in arm.switches), "")
+        return next((problem for arm in part.arms if (problem := _switch(arm, name))), "")
     return f"unknown field {{{field}}}; expected one of {', '.join(sorted(known))}"
+
+
+def _switch(arm: Arm, name: str) -> str:
+    """What is wrong with a switch as a single value."""
+    if name not in arm.switches:
+        return f"arm {arm.name!r} has no switch {name!r}"
+    words = isinstance(arm.switches[name], tuple)
+    return (
+        f"switch {name!r} of arm {arm.name!r} is a list of words, no single value: give {{switches}}" if words else ""
+    )
 
 
 def _lacking(plan: Plan, part: Phase | Fixture, name: str, cases: Sequence[str]) -> list[str]:
@@ -80,8 +90,37 @@ def trees(plan: Plan) -> list[Problem]:
         if isinstance(tree, PackagesTree):
             if tree.lock.split("/")[0] in OWN_NAMES:
                 problems.append((here + ("lock",), f"{tree.lock!r} is a place of the runner's own"))
+        elif isinstance(tree, ProgramsTree):
+            problems += _programs_tree(plan, name, tree)
         else:
             problems += _git_tree(plan, tree, here)
+    return problems
+
+
+def _programs_tree(plan: Plan, name: str, tree: ProgramsTree) -> list[Problem]:
+    here: Place = ("trees", name)
+    problems: list[Problem] = [
+        (here + ("programs", i), f"{program!r} is there twice")
+        for i, program in enumerate(tree.programs)
+        if program in tree.programs[:i]
+    ]
+    problems += [
+        (
+            here + ("version", i, 0),
+            f"expected one of this tree's programs, {', '.join(tree.programs)}, found {argv[0]!r}",
+        )
+        for i, argv in enumerate(tree.version)
+        if argv[0] not in tree.programs
+    ]
+    problems += [
+        (
+            ("phases", identifier, "environment", "PATH"),
+            f"the programs of tree {name!r} are looked for in every run's own PATH; expected none here, "
+            "and a program elsewhere by its whole path",
+        )
+        for identifier, phase in plan.phases.items()
+        if "PATH" in phase.environment and name in [arm.tree for arm in phase.arms]
+    ]
     return problems
 
 

@@ -1,4 +1,4 @@
-"""Trees in a plan: the code under test, as an exact set of packages or as a commit that is built."""
+"""Trees in a plan: the code under test, as an exact set of packages, a commit that is built, or programs of the host."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from runner.plantypes import (
     LaidPath,
     OfPackages,
     PlanPart,
+    Program,
     RelativePath,
     Repository,
     Seconds,
@@ -54,11 +55,23 @@ class GitTree(PlanPart):
     build_limit_s: Seconds = 1800
 
 
+class ProgramsTree(PlanPart):
+    """Programs of the host, as they are when the campaign is sealed: identified by their bytes, not made."""
+
+    kind: Literal["programs"]
+    what: Text
+    programs: Annotated[tuple[Program, ...], Field(min_length=1, max_length=50)]
+    version: tuple[Argv, ...] = ()  # commands that print what a program says of itself
+
+
 def _tree_form(value: object) -> str:
     kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-    return "a commit" if kind == "git" else "packages"
+    return {"git": "a commit", "programs": "programs"}.get(str(kind), "packages")
 
 
 Tree = Annotated[
-    Annotated[PackagesTree, Tag("packages")] | Annotated[GitTree, Tag("a commit")], Discriminator(_tree_form)
+    Annotated[PackagesTree, Tag("packages")]
+    | Annotated[GitTree, Tag("a commit")]
+    | Annotated[ProgramsTree, Tag("programs")],
+    Discriminator(_tree_form),
 ]

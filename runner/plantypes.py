@@ -69,6 +69,9 @@ CpuList = Annotated[
 FILE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
 FileName = Annotated[str, StringConstraints(pattern=FILE_NAME.pattern)]
 Parameters = dict[Name, Scalar | tuple[Size, ...]]
+Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]{0,4096}$")]  # of a command
+Words = Annotated[tuple[Word, ...], Field(min_length=1, max_length=200)]
+Switches = dict[Name, Scalar | Words]
 Environment = dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], str]
 Argv = Annotated[tuple[str, ...], Field(min_length=1)]
 RelativePath = Annotated[
@@ -92,8 +95,8 @@ def _laid(path: str) -> str:
 
 
 def _known_kind(value: object) -> object:
-    if value not in ("packages", "git"):
-        raise ValueError(f'expected "packages" or "git", found {value!r}')
+    if value not in ("packages", "git", "programs"):
+        raise ValueError(f'expected "packages", "git" or "programs", found {value!r}')
     return value
 
 
@@ -102,6 +105,8 @@ Repository = Annotated[
 ]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$"), MayBeUndefined]
 LaidPath = Annotated[RelativePath, AfterValidator(_laid)]
+# A name to be looked for, or a whole path; no comma, for {programs} is their list.
+Program = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}|/[^\x00-\x1f\x7f,]{1,999})$")]
 OfPackages = Annotated[Literal["packages"], BeforeValidator(_known_kind)]  # the kind that an unknown one is taken for
 
 

@@ -28,6 +28,7 @@ PACKAGES = {
     "git": "git",
 }
 PR_SET_CHILD_SUBREAPER = 36
+RUN_PATH = "/usr/local/bin:/usr/bin:/bin"  # of a run's process
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

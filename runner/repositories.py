@@ -74,6 +74,13 @@ class Mirror:
         finally:
             index.unlink(missing_ok=True)
 
+    def texts(self, commit: str, folder: str, ending: str) -> dict[str, str]:
+        """Names and texts of a commit's plain files in a folder ("" for the topmost), not below it, by how they end."""
+        listed = self._git("ls-tree", "-z", "--full-tree", commit, *(["--", f"{folder}/"] if folder else []))
+        entries = [entry.partition("\t") for entry in filter(None, listed.split("\0"))]
+        names = [name for head, _, name in entries if head.startswith("100") and name.endswith(ending)]
+        return {name: self._git("cat-file", "blob", f"{commit}:{name}") for name in names}
+
     def _plain_files(self, commit: str, path: str) -> list[str]:
         listed = self._git("--literal-pathspecs", "ls-tree", "-r", "-z", "--full-tree", commit, "--", path)
         names = []

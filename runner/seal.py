@@ -135,18 +135,43 @@ def assert_own_folder(store: Store, plan: Plan) -> None:
         )
 
 
-def _copy_sources(store: Store, plan: Plan) -> None:
-    source = PROJECT / plan.harness.source
+def assert_harness(store: Store, plan: Plan) -> Path:
+    """Where the harness files are to be sealed from: the product's own folder, or the campaign's. Raises DataError.
+
+    In a campaign's own folder every file must be in the plan: what is not would be sealed without being meant.
+    """
+    own = plan.harness.source is None
+    source = store.harness_folder if plan.harness.source is None else PROJECT / plan.harness.source
     missing = [name for name in plan.harness.files if not (source / name).is_file()]
     if missing:
         raise DataError(
-            str(source),
+            store.shown(source) if own else str(source),
             "harness files are missing",
             expected=", ".join(plan.harness.files),
             found=f"no {', '.join(missing)}",
             remedy="mend harness.source or harness.files in the plan",
         )
-    _replace(store.harness_folder, {name: source / name for name in plan.harness.files})
+    lying = {path.relative_to(source).as_posix(): path for path in sorted(source.rglob("*"))} if own else {}
+    odd = [
+        name
+        for name, path in lying.items()
+        if path.is_symlink() or (name not in plan.harness.files and not path.is_dir())
+    ]
+    if odd:
+        raise DataError(
+            store.shown(source),
+            "files that the plan does not name, or that are links",
+            expected=", ".join(plan.harness.files),
+            found=", ".join(odd[:10]),
+            remedy="remove them, or list them in harness.files",
+        )
+    return source
+
+
+def _copy_sources(store: Store, plan: Plan) -> None:
+    source = assert_harness(store, plan)
+    if plan.harness.source is not None:
+        _replace(store.harness_folder, {name: source / name for name in plan.harness.files})
     _replace(store.as_run_folder, {name: PROJECT / name for name in source_digests("runner")})
 
 
@@ -230,6 +255,8 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
 def _harness_deviation(sealed: Seal, plan: Plan) -> list[str]:
     """Compared with the folder of the product that the harness came from; one from elsewhere cannot be compared."""
     folder = plan.harness.source
+    if folder is None:  # the campaign's own, and as sealed: nothing elsewhere to compare it with
+        return []
     then = {
         f"{folder}/{name.removeprefix('harness/')}": digest
         for name, digest in sealed.content["files"].items()

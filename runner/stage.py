@@ -19,7 +19,7 @@ from runner.templates import each, fill
 from runner.treekinds import AnyBuilt
 
 INHERITED = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PATH": process.RUN_PATH,
     "LANG": "C.UTF-8",
     "TZ": "UTC",
     "PYTHONDONTWRITEBYTECODE": "1",  # nothing is to appear beside the sealed harness or inside a tree

@@ -9,7 +9,11 @@ from typing import Any
 from runner.errors import DataError
 
 _GIT = ("tree", "checkout", "bin", "binary")
-TREE_FIELDS = {"packages": frozenset(("tree", "python", "compiled")), "git": frozenset(_GIT)}  # by kind of tree
+TREE_FIELDS = {  # by kind of tree
+    "packages": frozenset(("tree", "python", "compiled")),
+    "git": frozenset(_GIT),
+    "programs": frozenset(("python", "programs")),
+}
 BUILD_FIELDS = TREE_FIELDS["git"]
 RUN_FIELDS = frozenset(
     ("harness", "output", "case", "go_bench", "arm", "block", "repeats", "switches", "parameters", "client_cpus_count")

@@ -1,4 +1,4 @@
-"""Trees of either kind, for everything that makes, compares or uses them."""
+"""Trees of every kind, for everything that makes, compares or uses them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runner import gittrees, repositories, trees
+from runner import gittrees, programs, repositories, trees
 from runner.errors import Refused
 from runner.files import PROJECT
 from runner.gittrees import GitBuilt
 from runner.plan import Plan
-from runner.plantrees import GitTree, PackagesTree, Tree
+from runner.plantrees import GitTree, PackagesTree, ProgramsTree, Tree
+from runner.programs import ProgramsBuilt
 from runner.store import Store
 from runner.templates import fill
 from runner.trees import Built
 
-AnyBuilt = Built | GitBuilt
+AnyBuilt = Built | GitBuilt | ProgramsBuilt
 
 
 def materialise(store: Store, plan: Plan, name: str) -> AnyBuilt:
     """A tree of a plan: made if it is not in the cache, and checked. Raises as `materialise` of its kind does."""
     tree = plan.trees[name]
+    if isinstance(tree, ProgramsTree):
+        return programs.materialise(name, tree)
     if isinstance(tree, GitTree):
-        sealed = store.harness_folder
-        harness = sealed if sealed.is_dir() else PROJECT / plan.harness.source
+        sealed, source = store.harness_folder, plan.harness.source
+        harness = sealed if source is None or sealed.is_dir() else PROJECT / source
         return gittrees.materialise(name, tree, store.folder, harness)
     return trees.materialise(name, tree, store.folder / tree.lock)
 
@@ -33,6 +36,8 @@ def recheck(built: AnyBuilt, tree: Tree) -> None:
     """The cheap check before every run. Raises DataError when a file was altered."""
     if isinstance(built, GitBuilt):
         gittrees.recheck(built)
+    elif isinstance(built, ProgramsBuilt):
+        programs.recheck(built)
     else:
         assert isinstance(tree, PackagesTree)
         trees.recheck(built, tree)
@@ -40,7 +45,10 @@ def recheck(built: AnyBuilt, tree: Tree) -> None:
 
 def difference(sealed: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     """What differs between a sealed tree and the present one, in words; empty when nothing does."""
-    if "git" in (sealed.get("kind"), found.get("kind")):
+    kinds = (sealed.get("kind"), found.get("kind"))
+    if "programs" in kinds:
+        return programs.difference(sealed, found)
+    if "git" in kinds:
         return gittrees.difference(sealed, found)
     return trees.difference(sealed, found)
 
@@ -49,6 +57,8 @@ def words(tree: Tree) -> str:
     """What a tree is made from, in short."""
     if isinstance(tree, GitTree):
         return f"commit {tree.commit[:12]} of {tree.repository}"
+    if isinstance(tree, ProgramsTree):
+        return f"programs {', '.join(tree.programs)}"
     return f"Python {tree.python}, {tree.lock}"
 
 
@@ -56,6 +66,8 @@ def places(tree: Tree, folder: Path | str) -> dict[str, str]:
     """What the fields of commands stand for that depend on the tree, for a tree below a folder."""
     if isinstance(tree, GitTree):
         return gittrees.places(tree, folder)
+    if isinstance(tree, ProgramsTree):
+        return programs.places(tree)
     return {"python": f"{folder}/bin/python", "tree": str(folder), "compiled": ",".join(tree.compiled)}
 
 
@@ -63,6 +75,8 @@ def commands(tree: Tree, name: str, missing: Mapping[str, str] | None = None) ->
     """Every command that makes a tree; what is only known then stands in braces, and what nobody knows, as `missing`."""
     if isinstance(tree, PackagesTree):
         return trees.install_commands(tree, f"{{campaign}}/{tree.lock}", f"{{tree:{name}}}", "{wheels}")
+    if isinstance(tree, ProgramsTree):
+        return [list(argv) for argv in tree.version]
     fields = gittrees.places(tree, f"{{tree:{name}}}") | dict(missing or {})
     told = [repositories.fetch_command(tree.repository, tree.commit)]
     if tree.overlay and tree.overlay.commit:

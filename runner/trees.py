@@ -171,7 +171,7 @@ def _digest(path: Path) -> str:
 def _marks(built: Built) -> dict[str, tuple[int, ...]]:
     """Marks of everything that `check` hashes."""
     others = [*(built.folder / name for name in _STARTS), *_interpreter(built)]
-    return file_marks(built.packages) | {str(path): _mark(path) if os.path.lexists(path) else () for path in others}
+    return file_marks(built.packages) | {str(path): file_mark(path) if os.path.lexists(path) else () for path in others}
 
 
 def _make(name: str, tree: PackagesTree, lock: Path, folder: Path) -> None:
@@ -332,11 +332,12 @@ def file_marks(packages: Path) -> dict[str, tuple[int, ...]]:
     for parent, _, names in os.walk(packages):
         for name in names:
             path = Path(parent, name)
-            marks[str(path)] = _mark(path)
+            marks[str(path)] = file_mark(path)
     return marks
 
 
-def _mark(path: Path) -> tuple[int, ...]:
+def file_mark(path: Path) -> tuple[int, ...]:
+    """Inode, size, modification and change time (ns) of a file, or of a link itself."""
     found = os.stat(path, follow_symlinks=False)
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 

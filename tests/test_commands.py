@@ -45,7 +45,6 @@ def test_help_lists_every_command(campaign: Campaign) -> None:
         ["run", "{campaign}", "--phases", "T"],
         ["run", "no/such/folder"],
         ["verify", "{campaign}/plan.toml"],
-        ["new", "{campaign}"],
     ],
 )
 def test_wrong_use_is_status_2(campaign: Campaign, argv: list[str]) -> None:

@@ -23,7 +23,7 @@ from tests.database import WORKLOADS, Server
 from tests.gomodule import go_folder
 
 HARNESS = ROOT / "tests" / "harness"
-MINIMAL = HARNESS / "minimal_client.py"
+MINIMAL = ROOT / "runner" / "starters" / "files" / "client.py"
 PAGE = (ROOT / "book" / "client.md").read_text()
 VARIANTS = {
     **{rule.identifier: rule.identifier for rule in RULES},

@@ -389,7 +389,7 @@ def test_a_shortened_copy_has_the_same_commits(campaign: Campaign, tmp_path: Pat
 
 BAD = [
     ('commit = "COMMIT"', 'commit = "abc"', "trees.one.commit", "should match pattern"),
-    ('kind = "git"', 'kind = "hg"', "trees.one.kind", "expected \"packages\" or \"git\", found 'hg'"),
+    ('kind = "git"', 'kind = "hg"', "trees.one.kind", "expected \"packages\", \"git\" or \"programs\", found 'hg'"),
     ('what = "codec, one"', 'python = "3.11"', "trees.one.python", "unknown key"),
     ('what = "codec, one"', 'what = "x"\nrepositories = 1', "trees.one.repositories", "unknown key"),
     ('binaries = ["codec.test"]', "binaries = []", "trees.one.binaries", "at least 1 item"),

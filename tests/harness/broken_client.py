@@ -15,7 +15,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-import minimal_client
+sys.path.insert(0, str(Path(__file__).parents[2] / "runner" / "starters" / "files"))
+
+import client as minimal_client
 
 LOG = "latency.hlog"
 Edit = Callable[[str], str]

@@ -1,5 +1,7 @@
 """A closed-loop client of the standard library alone: each operation looks a value up in a dictionary."""
 
+from __future__ import annotations
+
 import argparse
 import base64
 import hashlib
@@ -11,21 +13,26 @@ import threading
 import time
 import zlib
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+Pass = tuple[list[list[int]], list[bytes], int, int, int]  # of one repeat: times, answers, start, end, CPU time
 REQUIRED = ("payload_seed", "workers", "warmup_operations", "measured_operations")
 
 
-def cell(ns):  # 3 significant digits: 1024 cells in each doubling, the first 2048 one wide
+def cell(ns: int) -> int:  # 3 significant digits: 1024 cells in each doubling, the first 2048 one wide
     bucket = max(ns.bit_length() - 11, 0)
     return (bucket << 10) + (ns >> bucket)
 
 
-def high(number):  # the highest value of a cell
+def high(number: int) -> int:  # the highest value of a cell
     bucket = max((number >> 10) - 1, 0)
     return ((number - (bucket << 10) + 1) << bucket) - 1
 
 
-def payload(times):  # HdrHistogram V2: counts, and negative runs of zeros, in ZigZag LEB128; zlib; base64
+def payload(
+    times: Iterable[int],
+) -> str:  # HdrHistogram V2: counts, and negative runs of zeros, in ZigZag LEB128; zlib; base64
     body, before = bytearray(), 0
     for number, count in sorted(Counter(map(cell, times)).items()):
         words = [((number - before) << 1) - 1] if number > before else []
@@ -39,14 +46,15 @@ def payload(times):  # HdrHistogram V2: counts, and negative runs of zeros, in Z
     return base64.b64encode(struct.pack(">II", 0x1C849314, len(data)) + data).decode()
 
 
-def percentile(numbers, share):
+def percentile(numbers: Sequence[int], share: float) -> int:
     return high(numbers[max(int(share * len(numbers) / 100 + 0.5), 1) - 1])
 
 
-def run_workers(store, first, operations, workers):  # closed loop: an operation begins when the one before has ended
+# closed loop: an operation begins when the one before has ended
+def run_workers(store: Mapping[int, bytes], first: int, operations: int, workers: int) -> Pass:
     times, found = [[0] * operations for _ in range(workers)], [b""] * workers
 
-    def loop(worker):
+    def loop(worker: int) -> None:
         for n in range(operations):
             start = time.perf_counter_ns()
             found[worker] = store[(first + n) % len(store)]
@@ -61,14 +69,14 @@ def run_workers(store, first, operations, workers):  # closed loop: an operation
     return times, found, start[0], time.perf_counter_ns(), time.process_time_ns() - start[1]
 
 
-def measure(case, repeats, given, folder):
-    stamps = []
+def measure(case: str, repeats: int, given: Mapping[str, Any], folder: str) -> int:
+    stamps: list[tuple[int, int]] = []
 
-    def stamp():
+    def stamp() -> None:
         stamps.append((time.perf_counter_ns(), time.process_time_ns()))
 
-    with open(__file__, "rb") as file:
-        own = hashlib.sha256(file.read()).hexdigest()
+    with open(__file__, "rb") as source:
+        own = hashlib.sha256(source.read()).hexdigest()
     stamp()  # A: own files hashed
     values = [hashlib.shake_256(f"{given['payload_seed']}/{n}".encode()).digest(100) for n in range(100)]
     stamp()  # B: client imported, connections made
@@ -105,16 +113,15 @@ def measure(case, repeats, given, folder):
         print(f"Benchmark{case} {workers * count} {mean:.1f} ns/op")
     total = repeats * workers * count
     numbers = sorted(cell(ns) for times, *_ in passes for own_times in times for ns in own_times)
-    units = {f"p{share:g}-ns": percentile(numbers, share) for share in (50, 90, 99, 99.9)} | {
-        "max-ns": high(numbers[-1])
-    }
+    shares = {f"p{share:g}-ns": percentile(numbers, share) for share in (50, 90, 99, 99.9)}
+    units: dict[str, object] = {**shares, "max-ns": high(numbers[-1])}
     units["cpu-E-A-ns/op"] = f"{(stamps[4][1] - stamps[0][1]) / total:.1f}"
     units["cpu-measured-ns/op"] = f"{sum(done[4] for done in passes) / total:.1f}"
     print(f"Benchmark{case} {total} {' '.join(f'{value} {unit}' for unit, value in units.items())}")
     return 0
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser()  # ends with status 2 by itself when an option is wrong
     parser.add_argument("--case", required=True, choices=["lookup"])
     parser.add_argument("--repeats", required=True, type=int)
