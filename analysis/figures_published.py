@@ -27,10 +27,9 @@ from analysis.drawing import (
 from analysis.implied import Implied, implied_t
 from analysis.model import Interval
 from analysis.published import PublishedEstimate
-from analysis.published_sentences import floats, noun, range_words, ratio_words
+from analysis.published_sentences import SEVERAL, floats, noun, range_words, ratio_words
 
 NO_INTERVAL = "no interval published"
-SEVERAL = "several cases together"
 
 
 @dataclass(frozen=True)

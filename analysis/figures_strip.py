@@ -70,8 +70,10 @@ def _excludes(estimate: Estimate, primary: str) -> bool:
 
 
 def _count(row: Sequence[Estimate], primary: str) -> str:
-    """``3 of 8 exclude 1``: of the estimates with an interval."""
+    """``3 of 8 exclude 1``: of the estimates with an interval; "no interval" where none has one."""
     with_interval = [e for e in row if e.interval(primary)]
+    if not with_interval:
+        return "no interval"
     return f"{sum(_excludes(e, primary) for e in with_interval)} of {len(with_interval)} exclude 1"
 
 

@@ -6,13 +6,12 @@ of the last digit that was published.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from analysis import page_parts, tables
-from analysis.formats import DASH, fixed
+from analysis.formats import DASH, fixed, usable
 from analysis.model import Absolute, Estimate
 from analysis.published import Published, PublishedAbsolute, PublishedEstimate, read
 from analysis.published_fields import Pair
@@ -59,7 +58,7 @@ def sentences(rows: Sequence[Row], remarks: int = 0) -> list[str]:
     agreeing = len(rows) - len(differing) - len(unknown)
     told = [f"{len(rows)} published figures: {agreeing} agree with what the adopted logs give, to rounding."]
     if differing:
-        told.append(f"{len(differing)} differ by more than rounding: {listed(differing)}.")
+        told.append(f"{len(differing)} differ{'s' * (len(differing) == 1)} by more than rounding: {listed(differing)}.")
     else:
         told.append("None differs by more than rounding.")
     if unknown:
@@ -121,7 +120,7 @@ def rounds_to(value: float, published: Decimal) -> bool:
 
 
 def _row(what: str, published: Decimal, value: float | None, why: str, more: str = "") -> Row:
-    if value is None or not math.isfinite(value):
+    if value is None or not usable(value):
         return Row(what, number(published), None, UNKNOWN, why)
     agrees = rounds_to(value, published)
     return Row(what, number(published), value, AGREES if agrees else DIFFERS, "" if agrees else more)
@@ -193,14 +192,14 @@ def _of_group(entry: PublishedEstimate, published: Published, estimates: Iterabl
         return
     own = [e for e in estimates if (e.contrast, e.metric) == (entry.contrast, entry.metric)]
     apart = _published_outside(entry, published)
-    points = {e.case: e.point for e in own if e.point is not None and e.case not in apart}
+    points = {e.case: e.point for e in own if usable(e.point) and e.point is not None and e.case not in apart}
     shown = f"{number(entry.range[0])} to {number(entry.range[1])}"
     if not points:
         yield Row(f"{name}: range", shown, None, UNKNOWN, "no estimate of this metric was recomputed")
         return
     outside = {case: point for case, point in points.items() if not _inside(point, entry.range)}
     told = f"outside: {listed(f'{case} {fixed(point, 4)}' for case, point in outside.items())}" if outside else ""
-    lost = [e.case for e in own if e.point is None]
+    lost = [e.case for e in own if not usable(e.point)]
     left = f"without an estimate: {listed(lost)}" if lost else ""
     why = "; ".join(filter(None, (told, left, f"of {len(points)} cases")))
     yield Row(f"{name}: range", shown, None, DIFFERS if outside else AGREES, why)

@@ -12,8 +12,9 @@ from analysis.implied import WIDTHS
 from analysis.intervals import coverage_words
 from analysis.page_parts import Section, section
 from analysis.published import Published
+from analysis.published_sentences import counted
 from analysis.tables import Markup
-from runner.plan import Plan
+from runner.plan import Engine, Plan
 from runner.plantypes import UNDEFINED, defined
 
 CLAIMS = "No preregistered claim is among what was published here, so that none has a status."
@@ -48,12 +49,10 @@ def limits(plan: Plan, phase: str, published: Published) -> list[str]:
     """What published figures forbid; what their design limits; what the published pages say themselves."""
     described = plan.phases[phase]
     found = published.estimates_of(phase)
-    ratios = [e for e in found if e.ratio is not None]
-    given = sum(e.interval is not None for e in ratios)
     told = [
         *figures_only(),
-        f"Of {len(ratios)} published ratio{'s' * (len(ratios) != 1)} {given} {'has' if given == 1 else 'have'} an interval. "
-        "One without an interval says nothing about its own uncertainty, whatever was stated about it.",
+        f"{counted(found)} One without an interval says nothing about its own uncertainty, whatever was stated about it; "
+        "\u201cno interval published\u201d means that what published.toml was transcribed from gives none.",
         f"The published intervals are percentile intervals: {coverage(plan, phase)}"
         + (" (simulated, under normal block noise)." if defined(described.blocks) else "."),
     ]
@@ -123,7 +122,8 @@ def environment(plan: Plan, published: Published, phase: str | None = None) -> M
         ("network", f"{page_design.NETWORKS[plan.network.kind]}, {_delay(plan, phase)}"),
         ("server", said.get("server", UNDEFINED)),
         ("engine", f"{engine.kind} {engine.version}".strip()),
-        ("storage", f"{engine.storage or UNDEFINED}, {engine.storage_engine}".rstrip(", ")),
+        ("storage", _storage(engine)),
+        *((key, value) for key, value in said.items() if key.startswith("engine, ") and not phase),
         ("settings", [f"{key} = {value}" for key, value in engine.settings.items()] or "none"),
         ("Go", said.get("go", UNDEFINED)),
     ]
@@ -134,7 +134,13 @@ def _delay(plan: Plan, phase: str | None) -> str:
     if phase:
         return page_design.delay_words(plan, phase)
     own = [f"{page_design.delay_words(plan, name)} in {name}" for name in plan.phases if plan.network_of(name).delay_us]
-    return ", ".join(["no added delay but" if own else "no added delay", *own])
+    return ", ".join(own) + "; no added delay in the others" if own else "no added delay"
+
+
+def _storage(engine: Engine) -> str:
+    """Where the data lies, and the storage engine where there is one."""
+    told = f"data in {engine.storage}" if engine.storage == "memory" else f"data on {engine.storage or UNDEFINED}"
+    return told + (f", storage engine {engine.storage_engine}" if engine.storage_engine else "")
 
 
 _KEYS = {

@@ -146,11 +146,10 @@ def how_sure(subjects: list[Subject]) -> list[str]:
             )
     unknown = [s for s in subjects if not published_design.widths_known(s.phase.blocks)]
     if unknown:
-        ratios = [e for s in unknown for e in s.estimates if e.ratio is not None]
-        given = sum(e.interval is not None for e in ratios)
+        found = [e for s in unknown for e in s.estimates]
         told.append(
-            f"Phase{'s' * (len(unknown) > 1)} {listed(s.name for s in unknown)}: the number of blocks is not defined. Of "
-            f"{len(ratios)} published ratios {given} {'has' if given == 1 else 'have'} an interval; what it covers cannot be said."
+            f"Phase{'s' * (len(unknown) > 1)} {listed(s.name for s in unknown)}: {words.counted(found)} The number of blocks is "
+            "not defined, so that what an interval covers cannot be said."
         )
     return told
 
@@ -187,7 +186,7 @@ def method(store: Store, plan: Plan) -> list[str]:
 def shared(plan: Plan, published: Published | None, reports: Reports) -> list[str]:
     """What limits every phase."""
     told = [
-        "Phases were executed one after the other, with clusters and settings of their own: no contrast goes across phases.",
+        "No contrast goes across phases: each has conditions of its own, and was executed at another time.",
     ]
     if published and len(reports) < len(plan.phases):
         told += published_design.figures_only()

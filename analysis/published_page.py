@@ -17,14 +17,14 @@ from analysis import published_sentences as words
 from analysis.arms import arm_places
 from analysis.drawing import Picture, png, svg
 from analysis.formats import interval_text
-from analysis.implied import implied_t
+from analysis.implied import WIDTHS, implied_t
 from analysis.overview import markdown, raw
 from analysis.page_parts import bullets, paragraphs, section
 from analysis.published import Published, PublishedAbsolute, PublishedEstimate
 from analysis.tables import Markup, Notes, escaped
 from runner.plan import Phase, Plan
 
-PUBLISHED = "published, not recomputed, as the raw logs are not here"
+PUBLISHED = "published, not recomputed (no raw logs here)"
 NOTICE = "Published figures, not recomputed: the raw logs of this campaign are not here."
 RULE = "Numbers are those that were published, with their decimals; the sentences are computed from them."
 
@@ -147,8 +147,9 @@ def results(subject: Subject) -> Markup:
     if known:
         told.append(
             "The t interval is not published. It is what the published interval implies at six blocks: half its width on the "
-            "log axis, divided by 0.69 (from 0.70 to 0.63: the narrowest and the widest), around the published ratio. It is "
-            "approximate; these widths are simulated."
+            "log axis, divided by {1:.2f} ({2:.2f} gives the narrowest, {0:.2f} the widest), around the published ratio. It is "
+            "approximate; these widths are simulated. A statement is unresolved where even the narrowest includes 1, and not where "
+            "even the widest excludes it; between them it depends on the width.".format(*WIDTHS[subject.phase.blocks])
         )
     parts = [_table(subject, contrast, what, known) for contrast, what in subject.contrasts.items()]
     return section(paragraphs(told), *(part for part in parts if part))
@@ -168,7 +169,7 @@ def _table(subject: Subject, contrast: str, what: str, known: bool) -> Markup:
 
 
 def _row(estimate: PublishedEstimate, blocks: object, known: bool, notes: Notes) -> list[object]:
-    case = tables.breakable(estimate.shown) if estimate.shown else escaped(figures_published.SEVERAL)
+    case = tables.breakable(estimate.shown) if estimate.shown else escaped(words.SEVERAL)
     mark = notes.mark(f"{estimate.note[0].upper()}{estimate.note[1:]}.") if estimate.note else ""
     statement = words.statement(estimate)
     beside = words.beside_ratio(estimate)
@@ -190,7 +191,7 @@ def _implied(estimate: PublishedEstimate, blocks: object) -> Markup | None:
     found = implied_t(float(estimate.ratio), words.floats(estimate.interval), blocks)
     if found is None:
         return None
-    band = f"{interval_text(found.narrowest)} to {interval_text(found.widest)}"
+    band = f"narrowest {interval_text(found.narrowest)}<br>widest {interval_text(found.widest)}"
     return Markup(f'\u2248 {interval_text(found.likely)}<br><span class="bb-other">{band}</span>')
 
 
@@ -221,7 +222,7 @@ def beside(subject: Subject) -> list[str]:
     address = f"../{peer.name}/phase_{subject.name.lower()}.html"
     link = Markup(f'<p><a href="{escaped(address)}">Phase {escaped(subject.name)} of {escaped(peer.name)}</a></p>\n')
     shown = same_question.side_by_side(peer, subject.phase, subject.name, subject.estimates)
-    return [f"## The same question, another stack: {PUBLISHED}, beside a campaign of this book\n", raw(shown + link)]
+    return [f"## The same question, another stack: beside what was {PUBLISHED}\n", raw(shown + link)]
 
 
 # ---- interpretation -----------------------------------------------------------------------------------
@@ -247,7 +248,7 @@ def unexplained(remark: str) -> bool:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{text}."
 
 
 # ---- files beside the page ----------------------------------------------------------------------------

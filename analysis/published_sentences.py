@@ -16,17 +16,23 @@ from analysis.published import PublishedEstimate
 from analysis.published_fields import Pair
 from analysis.sentences import METRIC_WORDS, listed, side
 
+SEVERAL = "several cases together"
 STANDINGS = {
-    "below": "the published interval lies below 1",
-    "above": "the published interval lies above 1",
-    "includes": "the published interval includes 1, so that their data did not resolve it",
-    "below-one": "published as below 1 without an interval",
+    "below": "interval below 1",
+    "above": "interval above 1",
+    "includes": "interval includes 1: not resolved by their data",
+    "below-one": "published as below 1, no interval published",
     "none": "no interval published",
 }
-SEVERAL = {
-    "below": "the published intervals lie below 1",
-    "above": "the published intervals lie above 1",
-    "includes": "the published intervals include 1, so that their data did not resolve it",
+IN_SENTENCES = {  # of one figure, and of several
+    "below": ("the published interval lies below 1", "the published intervals lie below 1"),
+    "above": ("the published interval lies above 1", "the published intervals lie above 1"),
+    "includes": (
+        "the published interval includes 1, so that their data did not resolve it",
+        "the published intervals include 1, so that their data did not resolve it",
+    ),
+    "below-one": ("published as below 1 without an interval",) * 2,
+    "none": ("no interval published",) * 2,
 }
 
 
@@ -107,7 +113,7 @@ def _sentence(group: Sequence[PublishedEstimate]) -> str:
         members = [e for e in group if e.ratio is not None and standing(e) == name]
         if members:
             amounts = listed(f"{ratio_words(e)} ({e.shown})" for e in members)
-            words = SEVERAL.get(name, STANDINGS[name]) if len(members) > 1 else STANDINGS[name]
+            words = IN_SENTENCES[name][len(members) > 1]
             of = f" of {first.denominator}'s {what}" if not parts else ""
             parts.append(f"{amounts}{of}: {words}")
     told = f"{first.numerator} {verb} {'; '.join(parts)}" if parts else f"{first.contrast}, {what}"
@@ -140,11 +146,11 @@ def _without_ratio(estimate: PublishedEstimate) -> str:
 # ---- what a t interval would leave ----------------------------------------------------------------------
 
 FATES = {
-    "excludes": "no: excludes 1 over the whole band",
-    "includes": "yes: includes 1 over the whole band",
-    "depends": "depends: includes 1 in part of the band",
-    "open": "published as including 1",
-    "unknown": "cannot be assessed",
+    "excludes": "no: excludes 1",
+    "includes": "yes: includes 1",
+    "depends": "depends on the width",
+    "open": "not resolved as published",
+    "unknown": "not assessable",
 }
 
 
@@ -160,7 +166,7 @@ def assessment(estimates: Sequence[PublishedEstimate], blocks: object) -> list[s
     """Which published statements the t interval would leave unresolved, which not, and which nobody can assess."""
     with_ratio = [e for e in estimates if e.ratio is not None]
     given = [e for e in with_ratio if e.interval is not None]
-    told = [_counted(len(with_ratio), len(given))]
+    told = [counted(estimates)]
     by_fate = {name: [e for e in given if fate(e, blocks) == name] for name in FATES}
     if given and by_fate["unknown"]:
         told.append(
@@ -181,10 +187,15 @@ def assessment(estimates: Sequence[PublishedEstimate], blocks: object) -> list[s
     return told
 
 
-def _counted(ratios: int, given: int) -> str:
+def counted(estimates: Sequence[PublishedEstimate]) -> str:
     """How many ratios were published, and of how many an interval."""
-    many = f"{ratios} ratios were" if ratios != 1 else "One ratio was"
-    return f"{many} published, {given or 'none'} of them with an interval."
+    ratios = [e for e in estimates if e.ratio is not None]
+    given = sum(e.interval is not None for e in ratios)
+    if not ratios:
+        return "No ratio was published."
+    if len(ratios) == 1:
+        return f"One ratio was published, {'with' if given else 'without'} an interval."
+    return f"{len(ratios)} ratios were published, {given or 'none'} of them with an interval."
 
 
 def _named(estimate: PublishedEstimate) -> str:

@@ -17,13 +17,15 @@ from analysis.formats import fixed, range_text, ratio_text
 from analysis.model import Estimate
 from analysis.page_parts import Section, paragraphs, section
 from analysis.published import PublishedEstimate
-from analysis.published_sentences import noun, number, ratio_words
+from analysis.published_sentences import SEVERAL, noun, number, ratio_words
 from analysis.report import PhaseReport
 from analysis.sentences import listed, standing
+from analysis.tables import Markup
 from runner.errors import DataError
 from runner.plan import Phase, Plan
 from runner.plantypes import defined
 
+MANY = 4  # cases that are counted, not named
 TABLE = Path(__file__).with_name("same_question.toml")
 
 
@@ -104,14 +106,21 @@ def _known(names: Any, known: Sequence[str], where: str, what: str) -> None:
 def side_by_side(peer: Peer, phase: Phase, name: str, published: Sequence[PublishedEstimate]) -> Section:
     """Question, arms and blocks of both, then every published figure that has a counterpart."""
     other = peer.reports[name]
-    head = ("", "published", peer.name)
     about = [
         ("question", phase.question, other.phase.question),
         ("arms", ", ".join(arm.name for arm in phase.arms), ", ".join(other.arms)),
         ("blocks", phase.blocks, other.phase.blocks),
         ("interval that leads", "percentile", other.primary),
     ]
-    rows, alone = _rows(peer.matches[name], phase, other, published)
+    pairs_of, alone = _rows(peer.matches[name], phase, other, published)
+    head = (
+        *("case", "metric", "published ratio [percentile], not recomputed", f"case in {peer.name}"),
+        *(f"its ratio [{other.primary}]", f"{other.primary} interval"),
+    )
+    shown = [
+        tables.plain(head, rows, f"{mine} as published, beside {theirs} of {peer.name}", numbers=[2, 4])
+        for (mine, theirs), rows in pairs_of.items()
+    ]
     return section(
         paragraphs(
             [
@@ -120,37 +129,45 @@ def side_by_side(peer: Peer, phase: Phase, name: str, published: Sequence[Publis
                 "quantity, and nothing is computed from both."
             ]
         ),
-        tables.plain(head, about, "Two answers to one question"),
-        tables.plain(
-            ("published figure of", "metric", "ratio [percentile], not recomputed", f"in {peer.name}", "metric",
-             f"ratio [{other.primary}]", f"{other.primary} interval"),
-            rows,
-            "Published figures beside the other stack's estimates",
-            numbers=[2, 5],
-        )
-        if rows
-        else paragraphs(["No published figure has a counterpart there."]),
+        tables.plain(("", "published", peer.name), about, "Two answers to one question"),
+        *(shown or [paragraphs(["No published figure has a counterpart there."])]),
         paragraphs([f"Published without a counterpart there: {listed(alone)}."] if alone else []),
-    )  # fmt: skip
+    )
+
+
+Rows = list[tuple[object, ...]]
 
 
 def _rows(
     match: Match, phase: Phase, other: PhaseReport, published: Sequence[PublishedEstimate]
-) -> tuple[list[tuple[object, ...]], list[str]]:
-    """A row for each published figure and counterpart; and the figures that have none."""
+) -> tuple[dict[tuple[str, str], Rows], list[str]]:
+    """Rows of published figures and counterparts for each pair of contrasts; and the figures that have none."""
     shared = cases_of_both(match, phase, other.phase)
-    rows: list[tuple[object, ...]] = []
+    found: dict[tuple[str, str], Rows] = {}
     alone: list[str] = []
     for estimate in published:
+        if not (estimate.ratio or estimate.range or estimate.leave_one_out):
+            continue  # words alone, which stand with the results
         own = _counterparts(match, shared, other, estimate)
-        told = (f"{estimate.contrast}: {estimate.shown or 'several cases'}", noun(estimate.word), _figure(estimate))
+        shown, what = estimate.shown or SEVERAL, noun(estimate.word)
         if not own:
-            alone.append(f"{told[0]}, {told[1]}")
-        elif estimate.case:
-            rows += [(*told, f"{e.contrast}: {e.case}", e.metric, _ratio(e, other), _standing(e, other)) for e in own]
-        else:
-            rows += [(*told, *group) for group in _groups(own)]
-    return rows, alone
+            alone.append(f"{what} of {estimate.contrast} ({shown})")
+        for contrast in dict.fromkeys(e.contrast for e in own):
+            group = [e for e in own if e.contrast == contrast]
+            answer = _answer(group[0], other) if estimate.case else _range(group)
+            row = (Markup(tables.breakable(shown)), what, _figure(estimate), *answer)
+            found.setdefault((estimate.contrast, contrast), []).append(row)
+    return found, alone
+
+
+def _answer(found: Estimate, other: PhaseReport) -> tuple[object, ...]:
+    return Markup(tables.breakable(found.case)), _ratio(found, other), _standing(found, other)
+
+
+def _range(group: Sequence[Estimate]) -> tuple[object, ...]:
+    """What stands beside a range of cases: the smallest and the largest point."""
+    cases = listed(e.case for e in group) if len(group) < MANY else f"{len(group)} cases of the same names"
+    return cases, f"{range_text([e.point for e in group], 3)} (points)", "a range of points"
 
 
 def _figure(estimate: PublishedEstimate) -> str:
@@ -160,7 +177,7 @@ def _figure(estimate: PublishedEstimate) -> str:
     for pair, what in ((estimate.range, "a range"), (estimate.leave_one_out, "one block left out")):
         if pair:
             return f"{number(pair[0])} to {number(pair[1])} ({what})"
-    return estimate.text
+    return ""
 
 
 def cases_of_both(match: Match, phase: Phase, other: Phase) -> dict[str, str]:
@@ -181,18 +198,6 @@ def _counterparts(
         for found in other.estimates
         if (found.contrast, found.metric) == (contrast, estimate.metric) and found.case in cases
     ]
-
-
-def _groups(own: Sequence[Estimate]) -> list[tuple[str, str, str, str]]:
-    """What stands beside a range of cases: the smallest and the largest point of each contrast."""
-    told = []
-    for contrast in dict.fromkeys(e.contrast for e in own):
-        group = [e for e in own if e.contrast == contrast]
-        cases = f"{contrast}: {listed(e.case for e in group)}"
-        told.append(
-            (cases, group[0].metric, f"{range_text([e.point for e in group], 3)} (points)", "a range of points")
-        )
-    return told
 
 
 def _ratio(estimate: Estimate, other: PhaseReport) -> str:
