@@ -249,7 +249,8 @@ def check_executed(notebook: Any, name: str) -> None:
 
 def staleness_key(store: Store, source: Path, seed: int | None) -> dict[str, Any]:
     """Everything a page was made from, as digests and versions."""
-    files = (store.seal_path, store.journal_path, store.manifest_path, source)
+    brought = (store.adoption_path, store.published_path) if store.brought else ()
+    files = (store.seal_path, store.journal_path, store.manifest_path, *brought, source)
     return {
         "files": {path.name: seal.file_sha256(path) for path in files if path.is_file()},
         "analysis": seal.analysis_digests(),
