@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from analysis.model import Interval
 from analysis.published import PublishedEstimate
 from analysis.published_sentences import SEVERAL, floats, noun, range_words, ratio_words
 
+DASHES = (0, (3, 1.5))
 NO_INTERVAL = "no interval published"
 
 
@@ -99,11 +101,14 @@ def _forest(
     narrow: bool, panels: Mapping[str, Sequence[Row]], arms: Sequence[str], limits: tuple[float, float]
 ) -> Figure:
     row, heading = (0.54, 0.30) if narrow else (0.34, 0.28)
-    title, sides, ticks, key = 0.26, 0.24, 0.36, (0.80 if narrow else 0.50)
+    title, sides, ticks = 0.26, 0.24, 0.36
+    handles, columns = _handles(panels), 1 if narrow else 2
+    key = 0.18 + 0.16 * math.ceil(len(handles) / columns)
     heights = {contrast: len(found) * row + len(_grouped(found)) * heading + 0.1 for contrast, found in panels.items()}
     sheet = Sheet(narrow, key + sum(heights.values()) + len(panels) * (title + sides + ticks + 0.08))
     left, right = (0.14, 0.14) if narrow else (2.3, 2.15)
-    _key(sheet, any(r.implied for found in panels.values() for r in found), panels)
+    sheet.figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, fontsize=8,
+                        borderaxespad=0.2, handlelength=2, columnspacing=1.0, labelspacing=0.35)  # fmt: skip
     top = key
     for contrast, found in panels.items():
         numerator = contrast.split("/")[0]
@@ -132,13 +137,14 @@ def _box() -> dict[str, object]:
     return {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # keeps the grid out of the words
 
 
-def _key(sheet: Sheet, implied: bool, panels: Mapping[str, Sequence[Row]]) -> None:
+def _handles(panels: Mapping[str, Sequence[Row]]) -> list[Line2D]:
+    """A key for every mark that occurs."""
     every = [row for found in panels.values() for row in found]
     handles = []
     if any(row.interval for row in every):
         handles.append(Line2D([], [], color=SOFT, linewidth=5, label="published percentile interval"))
-    if implied:
-        handles.append(Line2D([], [], color=INK, linewidth=1.2, linestyle=(0, (3, 1.5)), marker="|", markersize=5,
+    if any(row.implied for row in every):
+        handles.append(Line2D([], [], color=INK, linewidth=1.2, linestyle=DASHES, marker="|", markersize=5,
                               label="t interval it implies, approximate"))  # fmt: skip
     if any(row.ratio and not row.interval for row in every):
         handles.append(Line2D([], [], linewidth=0, marker="o", color=SOFT, markerfacecolor="white", markersize=6.5,
@@ -146,9 +152,7 @@ def _key(sheet: Sheet, implied: bool, panels: Mapping[str, Sequence[Row]]) -> No
     if any(row.range for row in every):
         handles.append(Line2D([], [], color=SOFT, linewidth=1.2, marker="D", markersize=5, markerfacecolor="white",
                               label="range of several cases"))  # fmt: skip
-    sheet.figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, 1), ncols=1 if sheet.narrow else 2,
-                        frameon=False, fontsize=8, borderaxespad=0.2, handlelength=2, columnspacing=1.0,
-                        labelspacing=0.35)  # fmt: skip
+    return handles
 
 
 def _draw(axes: Axes, y: float, row: Row, style: ArmStyle) -> None:
@@ -163,7 +167,7 @@ def _draw(axes: Axes, y: float, row: Row, style: ArmStyle) -> None:
     if row.interval:
         line(row.interval, y, color=style.colour, linewidth=5.0, alpha=0.55, solid_capstyle="butt")
     if row.implied:
-        line(row.implied, y + 0.085, color=INK, linewidth=1.2, linestyle=(0, (3, 1.5)), marker="|", markersize=5)
+        line(row.implied, y + 0.085, color=INK, linewidth=1.2, linestyle=DASHES, marker="|", markersize=5)
     if row.ratio:
         outside = "<" if row.ratio < low else ">" if row.ratio > high else ""
         edge, face = ("white", style.colour) if row.interval else (style.colour, "white")

@@ -20,8 +20,8 @@ SEVERAL = "several cases together"
 STANDINGS = {
     "below": "interval below 1",
     "above": "interval above 1",
-    "includes": "interval includes 1: not resolved by their data",
-    "below-one": "published as below 1, no interval published",
+    "includes": "interval includes 1: not resolved",
+    "below-one": "stated as below 1, no interval published",
     "none": "no interval published",
 }
 IN_SENTENCES = {  # of one figure, and of several

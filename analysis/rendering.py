@@ -44,8 +44,9 @@ def campaigns() -> list[Store]:
 
 def render(stores: list[Store], say: Say, *, phase: str | None = None, seed: int | None = None) -> None:
     """Verify and render campaigns. Raises DataError naming what does not hold; pages that hold stay as they are."""
-    for store in stores:
+    for store in stores:  # all of them first: the pages of one may show another's estimates
         verified(store)
+    for store in stores:
         render_campaign(store, say, phase=phase, seed=seed)
     write_front(say)
 
