@@ -195,7 +195,8 @@ def counted(estimates: Sequence[PublishedEstimate]) -> str:
         return "No ratio was published."
     if len(ratios) == 1:
         return f"One ratio was published, {'with' if given else 'without'} an interval."
-    return f"{len(ratios)} ratios were published, {given or 'none'} of them with an interval."
+    many = "all" if given == len(ratios) else given or "none"
+    return f"{len(ratios)} ratios were published, {many} of them with an interval."
 
 
 def _named(estimate: PublishedEstimate) -> str:
