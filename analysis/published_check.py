@@ -84,12 +84,12 @@ def table(rows: Sequence[Row]) -> tables.Markup:
 
 
 def _shown(row: Row) -> str:
-    """Two digits more than were published."""
+    """Two digits more than were published; four decimals beside words."""
     if row.recomputed is None:
         return DASH
-    last = row.published.rsplit(" ", 1)[-1].replace("\u202f", "")
-    places = len(last.partition(".")[2])
-    return fixed(row.recomputed, places + 2)
+    number_published = row.published.replace("\u202f", "")
+    digits = number_published.replace(".", "").isdigit()
+    return fixed(row.recomputed, len(number_published.partition(".")[2]) + 2 if digits else 4)
 
 
 # ---- the comparison -----------------------------------------------------------------------------------

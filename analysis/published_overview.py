@@ -32,7 +32,7 @@ def campaign_page(store: Store, plan: Plan, published: Published | None, reports
         raw(_state(store, reports)),
     ]
     if reports:
-        parts += ["## What adopted logs give\n", raw(bullets(_adopted(reports)))]
+        parts += ["## What adopted logs give: adopted, not executed here\n", raw(bullets(_adopted(reports)))]
     subjects = _subjects(store, plan, published, reports, peer)
     if published and subjects:
         parts += [

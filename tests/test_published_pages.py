@@ -32,9 +32,16 @@ from tests.bundled import CAMPAIGN as EXECUTED
 from tests.bundled import ROOT
 
 CAMPAIGN = ROOT / "data" / "hcloud-rebench-20261014"
-STORE = Store(CAMPAIGN)
-PLAN = STORE.plan()
-PUBLISHED = published.read(STORE, PLAN)
+PLAN = Store(CAMPAIGN).plan()
+PUBLISHED = published.read(Store(CAMPAIGN), PLAN)
+
+
+def bare(folder: Path) -> Store:
+    """The campaign's plan and figures alone, whatever logs may have been brought into its folder since."""
+    (folder / CAMPAIGN.name).mkdir(parents=True)
+    for name in ("plan.toml", "published.toml"):
+        shutil.copy(CAMPAIGN / name, folder / CAMPAIGN.name)
+    return Store(folder / CAMPAIGN.name)
 
 
 @pytest.fixture(scope="module")
@@ -193,8 +200,8 @@ def test_cases_of_other_names_belong_together_by_the_table_alone(peer: Peer) -> 
     assert "remote/ordinary as published, beside final-remote/final-ordinary" in text
     assert "remote/ordinary as published, beside before-remote/before-ordinary" in text
     assert re.search(r"1,000 small records\ttime\t0.34\tSmall1000\t", text)
-    bare = Peer(peer.name, peer.plan, peer.reports, {"C1": Match()})
-    shown = text_only(str(same_question.side_by_side(bare, PLAN.phases["C1"], "C1", PUBLISHED.estimates_of("C1"))))
+    unmatched = Peer(peer.name, peer.plan, peer.reports, {"C1": Match()})
+    shown = text_only(str(same_question.side_by_side(unmatched, PLAN.phases["C1"], "C1", PUBLISHED.estimates_of("C1"))))
     assert "No published figure has a counterpart there." in shown
     assert "Published without a counterpart there: time of remote/ordinary (1,000 small records) and time of" in shown
 
@@ -227,8 +234,9 @@ def test_the_table_of_pairs_names_only_what_the_plans_have(tmp_path: Path) -> No
 # ---- the overview and the front page ------------------------------------------------------------------
 
 
-def test_the_overview_links_every_phase_and_says_its_state(peer: Peer) -> None:
-    text = published_overview.campaign_page(STORE, PLAN, PUBLISHED, {}, peer)
+def test_the_overview_links_every_phase_and_says_its_state(peer: Peer, tmp_path: Path) -> None:
+    store = bare(tmp_path)
+    text = published_overview.campaign_page(store, PLAN, PUBLISHED, {}, peer)
     sections = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert sections == [
         f"What was found: {pages.PUBLISHED}",
@@ -241,13 +249,13 @@ def test_the_overview_links_every_phase_and_says_its_state(peer: Peer) -> None:
         assert f'href="phase_{name.lower()}.html"' in text
     assert f'href="../{EXECUTED.name}/phase_b.html"' in text
     assert "A2: Client, 8 workers (final/cgo, mean latency): get100 0.991" in text
-    assert f"{len(STORE.open_plan().undefined)} times" in text
+    assert f"{len(store.open_plan().undefined)} times" in text
 
 
-def test_the_front_page_leads_with_what_was_executed_here(peer: Peer) -> None:
+def test_the_front_page_leads_with_what_was_executed_here(peer: Peer, tmp_path: Path) -> None:
     report = peer.reports["B"]
     executed = overview.Entry(Store(EXECUTED), report.plan, {"B": report})
-    elsewhere = overview.Entry(STORE, PLAN, {})
+    elsewhere = overview.Entry(bare(tmp_path), PLAN, {})
     for entries in ([executed, elsewhere], [elsewhere, executed]):
         text = overview.front_page(entries)
         assert text.startswith(overview.markdown(overview.opening(executed)))
@@ -257,8 +265,7 @@ def test_the_front_page_leads_with_what_was_executed_here(peer: Peer) -> None:
 
 
 def test_states_of_what_was_brought(tmp_path: Path) -> None:
-    shutil.copytree(CAMPAIGN, tmp_path / "copy")
-    store = Store(tmp_path / "copy")
+    store = bare(tmp_path)
     assert overview.state(store) == "figures-only"
     store.adoption_path.write_text("{}")
     assert overview.state(store) == "adopted"
@@ -270,8 +277,7 @@ def test_states_of_what_was_brought(tmp_path: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where pages are written, in a project that has this campaign alone."""
-    (tmp_path / "data").mkdir()
-    shutil.copytree(CAMPAIGN, tmp_path / "data" / CAMPAIGN.name)
+    bare(tmp_path / "data")
     monkeypatch.setattr(rendering, "PAGES", tmp_path / "pages")
     monkeypatch.setattr(rendering, "DATA", tmp_path / "data")
     rendering.render(rendering.campaigns(), lambda text: pytest.fail(text))
@@ -316,11 +322,17 @@ def test_a_wrong_figure_stops_the_rendering(folder: Path, tmp_path: Path) -> Non
         rendering.render(rendering.campaigns(), lambda text: pytest.fail(text))
 
 
-def test_the_newest_executed_campaign_is_the_peer() -> None:
-    stores = [store for store in rendering.campaigns() if not store.brought]
-    assert rendering.measured(Store(EXECUTED), Store(EXECUTED).plan())
-    assert rendering.measured(STORE, PLAN) == []
-    assert EXECUTED in [store.folder for store in stores]
+def test_phases_with_raw_logs_are_those_of_the_executed_campaign(tmp_path: Path) -> None:
+    plan = Store(EXECUTED).plan()
+    assert rendering.measured(Store(EXECUTED), plan) == list(plan.phases)
+    assert rendering.measured(bare(tmp_path), PLAN) == []
+
+
+def test_the_newest_executed_campaign_is_the_peer_with_its_own_estimates() -> None:
+    found = rendering.peer_of(PLAN)
+    assert found and found.name == EXECUTED.name and set(found.reports) == set(found.plan.phases)
+    assert found.asks("A2") and not found.asks("N")
+    assert rendering.peer_of(found.plan) is None
 
 
 # ---- recomputed against published ----------------------------------------------------------------------
