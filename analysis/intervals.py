@@ -168,8 +168,9 @@ def percentile_sampled_many(logs: npt.ArrayLike, seed: int, resamples: int, leve
 
     Notes
     ----- Efron (1979), Bootstrap methods, Ann. Statist. 7. A resample's mean depends only on how often it
-    holds each block, so the index matrix is turned into counts once, and each chunk of series is one matrix
-    product.
+    holds each block, so the index matrix is turned into counts once. Few blocks have few count vectors (462 at
+    B=6), so that most of 20,000 resamples are repetitions: each distinct one is computed once, and the ranks
+    of the quantiles count it as often as it was drawn.
     """
     series = _many(logs)
     tails = _tails(level)
@@ -178,11 +179,11 @@ def percentile_sampled_many(logs: npt.ArrayLike, seed: int, resamples: int, leve
     if rows.size == 0:
         return ends
     blocks = series.shape[1]
-    counts = resample_counts(seed, resamples, blocks)
-    step = max(1, _CHUNK_BYTES // (8 * resamples))
+    counts, times = distinct_resamples(seed, resamples, blocks)
+    step = max(1, _CHUNK_BYTES // (8 * len(counts)))
     for start in range(0, rows.size, step):
         chunk = rows[start : start + step]
-        ends[chunk] = _two_quantiles(series[chunk] @ counts.T, tails) / blocks
+        ends[chunk] = _weighted_quantiles(series[chunk] @ counts.T, times, tails) / blocks
     return np.asarray(np.exp(ends), dtype=np.float64)
 
 
@@ -205,6 +206,16 @@ def resample_counts(seed: int, resamples: int, blocks: int) -> Floats:
     counts = np.bincount(places.ravel(), minlength=resamples * blocks).astype(np.float64)
     counts.setflags(write=False)
     return counts.reshape(resamples, blocks)
+
+
+@lru_cache(maxsize=8)
+def distinct_resamples(seed: int, resamples: int, blocks: int) -> tuple[Floats, Ints]:
+    """The distinct rows of `resample_counts`, shape (D, B), and how often each was drawn, shape (D,); both read-only."""
+    rows, times = np.unique(resample_counts(seed, resamples, blocks), axis=0, return_counts=True)
+    times = times.astype(np.int64)
+    rows.setflags(write=False)
+    times.setflags(write=False)
+    return rows, times
 
 
 def index_digest(seed: int, resamples: int, blocks: int) -> str:
@@ -368,24 +379,23 @@ def _tails(level: float) -> tuple[Fraction, Fraction]:
     return lower, 1 - lower
 
 
-def _two_quantiles(values: Floats, tails: tuple[Fraction, Fraction]) -> Floats:
-    """Linear quantiles of each row, by two single-kth partitions; sorts ``values`` partly, in place.
+def _weighted_quantiles(values: Floats, times: Ints, tails: tuple[Fraction, Fraction]) -> Floats:
+    """Linear quantiles of each row, whose values count ``times``; shape (K, 2).
 
-    The upper partition leaves the lower ranks on its left; the neighbour of a rank is the extreme of the part
-    beside it. Interpolation is written as numpy writes it, so that equal means give equal ends.
+    Interpolation is written as numpy writes it, so that equal means give equal ends.
     """
-    last = values.shape[1] - 1
-    (low_k, low_part), (high_k, high_part) = (_rank(p, last) for p in tails)
-    values.partition(high_k, axis=1)
-    high = values[:, high_k]
-    above = values[:, high_k + 1 :].min(axis=1) if high_k < last else high
-    upper = _between(high, above, high_part)
-    left = values[:, : high_k + 1]
-    above_k = min(low_k + 1, last)
-    left = left if above_k <= high_k else values
-    left.partition(above_k, axis=1)
-    low = left[:, :above_k].max(axis=1) if above_k > low_k else left[:, low_k]
-    return np.stack([_between(low, left[:, above_k], low_part), upper], axis=1)
+    order = values.argsort(axis=1)
+    reached = times[order].cumsum(axis=1)
+    last = int(times.sum()) - 1
+    every = np.arange(len(values))
+    found = []
+    for share in tails:
+        rank, part = _rank(share, last)
+        low, high = (
+            values[every, order[every, (reached > place).argmax(axis=1)]] for place in (rank, min(rank + 1, last))
+        )
+        found.append(_between(low, high, part))
+    return np.stack(found, axis=1)
 
 
 def _rank(share: Fraction, last: int) -> tuple[int, float]:

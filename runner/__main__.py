@@ -57,10 +57,23 @@ def main() -> None:
 
 @main.command()
 @CAMPAIGN
+@click.option(
+    "--sd", type=click.FloatRange(0, 10, min_open=True), help="Standard deviation of block log ratios: 0.03 is 3%."
+)
+@click.option(
+    "--pilot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Estimates of an earlier campaign, as JSON, to take the standard deviation from, case by case.",
+)
+@click.option("--power", "ratio", type=float, help="A ratio, such as 1.02: how many blocks find it with power .8?")
 @shows_errors
-def plan(campaign: Path) -> None:
+def plan(campaign: Path, sd: float | None, pilot: Path | None, ratio: float | None) -> None:
     """Show the schedule: orders, residual drift bias, length, detectable effect."""
-    click.echo(schedule.describe(Store.open(campaign).plan()), nl=False)
+    store = Store.open(campaign)
+    described = store.plan()
+    wanted = schedule.asked(sd, pilot, ratio)
+    show = schedule.describe_open if store.brought else schedule.describe
+    click.echo(show(described, wanted), nl=False)
 
 
 @main.command(name="new")
@@ -95,6 +108,10 @@ def check(campaign: Path, dry_run: bool) -> int:
     """Is everything here: host, network, engine, trees, seal? Says why not."""
     store = Store.open(campaign)
     described = store.plan()
+    if store.brought:
+        for line in checking.open_commands(described) if dry_run else checking.left_open(store):
+            click.echo(line)
+        return 0
     if dry_run:
         for line in checking.commands(store, described):
             click.echo(line)

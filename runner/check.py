@@ -9,9 +9,10 @@ from functools import partial
 from itertools import groupby, takewhile
 from typing import Any
 
-from runner import delay, engines, execute, host, journal, ledger, network, process, seal, treekinds
+from runner import delay, engines, execute, host, journal, ledger, network, openplans, process, seal, treekinds
 from runner.errors import BenchbookError
 from runner.network import Ends
+from runner.openplans import Missing
 from runner.orders import Labels, expand
 from runner.plan import Plan
 from runner.plantrees import GitTree
@@ -61,15 +62,36 @@ def earlier(plan: Plan, phase: str) -> list[str]:
 
 def commands(store: Store, plan: Plan) -> Iterator[str]:
     """Every command of a whole campaign in order; what is only known then stands in braces."""
-    for name, tree in plan.trees.items():
-        yield f"# tree {name}"
-        yield from map(shlex.join, treekinds.commands(tree, name))
+    yield from _tree_commands(plan, {})
     for identifier, runs in groupby(outstanding(store, plan), key=lambda labels: labels.phase):
         yield f"# phase {identifier}"
-        yield from _stage_commands(plan, identifier, list(runs))
+        yield from _stage_commands(plan, identifier, list(runs), {})
 
 
-def _stage_commands(plan: Plan, phase: str, runs: list[Labels]) -> Iterator[str]:
+def open_commands(plan: Plan) -> Iterator[str]:
+    """`commands` for a plan that leaves values open: what is not defined is named in its place."""
+    missing, described = openplans.missing(plan), openplans.named(plan)
+    known = openplans.runs(plan)
+    yield f"# {len(missing)} values of this plan are undefined; each is named where it would stand"
+    yield from _tree_commands(described, missing)
+    for identifier in plan.phases:
+        yield f"# phase {identifier}"
+        runs = [labels for labels in known if labels.phase == identifier]
+        if runs:
+            yield "# the order of its runs is expanded from the plan's seed by this runner: ours, not that of who executed it"
+        yield from _stage_commands(described, identifier, runs, missing)
+        lacking = openplans.without_order(plan, identifier)
+        if lacking:
+            yield f"# not known, since they follow from {', '.join(f'{{undefined: {path}}}' for path in lacking)}"
+
+
+def _tree_commands(plan: Plan, missing: Missing) -> Iterator[str]:
+    for name, tree in plan.trees.items():
+        yield f"# tree {name}"
+        yield from map(shlex.join, treekinds.commands(tree, name, missing))
+
+
+def _stage_commands(plan: Plan, phase: str, runs: list[Labels], missing: Missing) -> Iterator[str]:
     planned = plan.network_of(phase)
     net = planned.kind == "veth"
     mounts = net or (planned.kind == "loopback" and host.observe("")["details"]["root"])
@@ -98,7 +120,7 @@ def _stage_commands(plan: Plan, phase: str, runs: list[Labels]) -> Iterator[str]
         yield shlex.join(_at_client(plan, ends, environment, argv))
     yield "# runs"
     for labels in runs:
-        yield shlex.join(run_command(plan, labels, ends))
+        yield shlex.join(run_command(plan, labels, ends, missing))
 
 
 def _places(plan: Plan, tree: str) -> dict[str, str]:
@@ -111,10 +133,11 @@ def _at_client(plan: Plan, ends: Ends, environment: dict[str, str], argv: list[s
     return [*ends.client, *process.pinned(plan.host.cpus.client), "env", "-i", *settings, *argv]
 
 
-def run_command(plan: Plan, labels: Labels, ends: Ends) -> list[str]:
+def run_command(plan: Plan, labels: Labels, ends: Ends, missing: Missing | None = None) -> list[str]:
     """The command of one run, with the places that the runner fills in as {python}, {harness} and {tree}."""
     tree = next(arm.tree for arm in plan.phases[labels.phase].arms if arm.name == labels.arm)
-    argv, environment = expand_run(plan, plan.phases[labels.phase], labels, _places(plan, tree))
+    places = _places(plan, tree) | (missing or {})
+    argv, environment = expand_run(plan, plan.phases[labels.phase], labels, places)
     return _at_client(plan, ends, environment, argv)
 
 
@@ -124,3 +147,13 @@ def outstanding(store: Store, plan: Plan) -> list[Labels]:
         return list(expand(plan))
     state = ledger.fold(store.orders(), journal.read(store.journal_path).events)
     return [labels for block in state.outstanding() for labels in block.labels if labels not in state.ends]
+
+
+def left_open(store: Store) -> Iterator[str]:
+    """What the plan of a campaign that was executed elsewhere does not define, each with its line and key path."""
+    found = store.open_plan()
+    name = store.shown(store.plan_path)
+    yield from (f"{name}:{line}: {path}: undefined" for line, path in found.undefined)
+    phases = [phase for phase in found.plan.phases if not openplans.without_order(found.plan, phase)]
+    yield f"the plan is valid; {len(found.undefined)} values are undefined, so that this campaign cannot be executed here"
+    yield f"phases whose runs and order are defined: {', '.join(phases) or 'none'}"

@@ -59,11 +59,11 @@ def places(tree: Tree, folder: Path | str) -> dict[str, str]:
     return {"python": f"{folder}/bin/python", "tree": str(folder), "compiled": ",".join(tree.compiled)}
 
 
-def commands(tree: Tree, name: str) -> list[list[str]]:
-    """Every command that makes a tree; what is only known then stands in braces."""
+def commands(tree: Tree, name: str, missing: Mapping[str, str] | None = None) -> list[list[str]]:
+    """Every command that makes a tree; what is only known then stands in braces, and what nobody knows, as `missing`."""
     if isinstance(tree, PackagesTree):
         return trees.install_commands(tree, f"{{campaign}}/{tree.lock}", f"{{tree:{name}}}", "{wheels}")
-    fields = gittrees.places(tree, f"{{tree:{name}}}")
+    fields = gittrees.places(tree, f"{{tree:{name}}}") | dict(missing or {})
     told = [repositories.fetch_command(tree.repository, tree.commit)]
     if tree.overlay and tree.overlay.commit:
         told.append(repositories.fetch_command(tree.repository, tree.overlay.commit))

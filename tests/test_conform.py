@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from runner.contract import Evidence
 from runner.errors import WrongUse
 from tests.bundled import ROOT
 from tests.database import WORKLOADS, Server
+from tests.gomodule import go_folder
 
 HARNESS = ROOT / "tests" / "harness"
 MINIMAL = HARNESS / "minimal_client.py"
@@ -63,6 +65,18 @@ def command(*options: str, client: tuple[str, ...]) -> subprocess.CompletedProce
 def test_the_client_on_the_page_conforms(workers: int) -> None:
     verdicts = examine(str(MINIMAL), workers=workers)
     assert {name: verdict.lines() for name, verdict in verdicts.items() if verdict.state != HOLDS} == {}
+
+
+def test_a_client_in_go_conforms(tmp_path: Path) -> None:
+    """The contract asks for nothing of Python's: the same client in Go, built with the toolchain of the test requirements."""
+    binary = tmp_path / "goclient"
+    settings = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "HOME": str(tmp_path)}
+    settings["PATH"] = f"{go_folder()}{os.pathsep}{os.environ['PATH']}"
+    build = ["go", "build", "-o", str(binary), "."]
+    subprocess.run(build, cwd=HARNESS / "goclient", env=os.environ | settings, check=True, timeout=300)
+    wanted = conform.asked("lookup", '{"workers": 3, "measured_operations": 500}', "{}", 2)
+    verdicts = conform.judge(conform.gather([str(binary)], wanted, 30, [], lambda _: None))
+    assert {verdict.rule.identifier: verdict.state for verdict in verdicts} == {r.identifier: HOLDS for r in RULES}
 
 
 @pytest.mark.parametrize(

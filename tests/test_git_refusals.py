@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +113,47 @@ def test_an_older_commit_that_only_history_leads_to_and_a_path_from_the_campaign
         assert (made.folder / "bin" / "made").read_text() == text
     for address in ("https://example.org/a/b", "git@example.org:a/b.git", "file:///a"):
         assert address_of(address, harness) == address
+
+
+@pytest.fixture
+def served(repository: Path) -> Iterator[str]:
+    """The repository at a URL: git's own server, on loopback alone."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = [
+        "--listen=127.0.0.1",
+        f"--port={port}",
+        "--export-all",
+        "--reuseaddr",
+        f"--base-path={repository.parent}",
+    ]
+    # The program itself: through `git daemon` there would be two processes to end.
+    where = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
+    with subprocess.Popen(
+        [f"{where}/git-daemon", *options, str(repository.parent)], stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            for _ in range(200):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.02)
+            yield f"git://127.0.0.1:{port}/{repository.name}"
+        finally:
+            server.kill()
+
+
+def test_a_repository_at_a_url(repository: Path, harness: Path, served: str) -> None:
+    elsewhere = served.replace(f"/{repository.name}", "/nowhere")
+    error = refusal(tree(repository, repository=elsewhere, commit="0123456789" * 4), harness)
+    assert error.problem == "the repository cannot be fetched"
+    first = head(repository)
+    latest = commit(repository, {"main.txt": "two\n"}, "two")
+    for found, text in ((latest, "two\n"), (first, "one\n")):  # the server names the first one nowhere
+        built = build(tree(repository, repository=served, commit=found), harness)
+        assert (built.folder / "bin" / "made").read_text() == text
+        assert built.identity()["repository"] == served
 
 
 def test_a_commit_as_the_overlay(repository: Path, harness: Path) -> None:

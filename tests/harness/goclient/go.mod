@@ -1,0 +1,3 @@
+module example.invalid/goclient
+
+go 1.21
