@@ -288,9 +288,10 @@ def front_page(entries: list[Entry]) -> str:
     closed = [entry for entry in entries if entry.reports and not entry.store.brought]
     leading = next((entry for entry in reversed(closed) if not entry.local), closed[-1] if closed else None)
     parts = _leading(leading) if leading else []
+    ordered = sorted(entries, key=lambda entry: entry.store.brought)  # those from elsewhere last
     parts += [
         "## Campaigns in this book\n",
-        raw(tables.plain(("campaign", "what", "phases", "state"), [_row(e) for e in entries])),
+        raw(tables.plain(("campaign", "what", "phases", "state"), [_row(e) for e in ordered])),
     ]
     return "\n".join(parts)
 

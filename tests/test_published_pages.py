@@ -259,7 +259,9 @@ def test_the_front_page_leads_with_what_was_executed_here(peer: Peer, tmp_path: 
     for entries in ([executed, elsewhere], [elsewhere, executed]):
         text = overview.front_page(entries)
         assert text.startswith(overview.markdown(overview.opening(executed)))
-        assert "figures-only" in text and f'href="phases/{CAMPAIGN.name}/index.html"' in text
+        assert (
+            text.rindex("closed") < text.rindex("figures-only") and f'href="phases/{CAMPAIGN.name}/index.html"' in text
+        )
     alone = overview.front_page([elsewhere])
     assert alone.startswith("## Campaigns in this book")
 
