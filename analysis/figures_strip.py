@@ -70,8 +70,10 @@ def _excludes(estimate: Estimate, primary: str) -> bool:
 
 
 def _count(row: Sequence[Estimate], primary: str) -> str:
-    """``3 of 8 exclude 1``: of the estimates with an interval."""
+    """``3 of 8 exclude 1``: of the estimates with an interval; "no interval" where none has one."""
     with_interval = [e for e in row if e.interval(primary)]
+    if not with_interval:
+        return "no interval"
     return f"{sum(_excludes(e, primary) for e in with_interval)} of {len(with_interval)} exclude 1"
 
 
@@ -133,5 +135,6 @@ def _key(sheet: Sheet, primary: str) -> None:
         Line2D([], [], linewidth=0, marker="o", color=SOFT, label=f"{primary} interval excludes 1"),
         Line2D([], [], linewidth=0, marker="o", color=SOFT, markerfacecolor="white", label="includes 1, or has none"),
     ]
-    sheet.figure.legend(handles=handles, loc="lower right", ncols=2, frameon=False, fontsize=8, borderaxespad=0.1,
+    columns = 1 if sheet.narrow and primary == "percentile" else 2  # its words take the whole width of a phone
+    sheet.figure.legend(handles=handles, loc="lower right", ncols=columns, frameon=False, fontsize=8, borderaxespad=0.1,
                         handletextpad=0.2, columnspacing=0.8)  # fmt: skip

@@ -39,7 +39,9 @@ class Entry:
 
 
 def state(store: Store) -> str:
-    """draft, sealed, running or closed."""
+    """draft, sealed, running or closed; of what was executed elsewhere: figures-only or adopted."""
+    if store.brought:
+        return "adopted" if store.adoption_path.is_file() else "figures-only"
     if not store.seal_path.exists():
         return "draft"
     ledger = store.ledger()
@@ -279,13 +281,17 @@ def _warnings(reports: Reports) -> list[str]:
 
 
 def front_page(entries: list[Entry]) -> str:
-    """What was compared, what was found, how sure, how to check it, and every campaign of the book."""
-    closed = [entry for entry in entries if entry.reports]
+    """What was compared, what was found, how sure, how to check it, and every campaign of the book.
+
+    A campaign that was executed here leads, never one that was brought from elsewhere.
+    """
+    closed = [entry for entry in entries if entry.reports and not entry.store.brought]
     leading = next((entry for entry in reversed(closed) if not entry.local), closed[-1] if closed else None)
     parts = _leading(leading) if leading else []
+    ordered = sorted(entries, key=lambda entry: entry.store.brought)  # those from elsewhere last
     parts += [
         "## Campaigns in this book\n",
-        raw(tables.plain(("campaign", "what", "phases", "state"), [_row(e) for e in entries])),
+        raw(tables.plain(("campaign", "what", "phases", "state"), [_row(e) for e in ordered])),
     ]
     return "\n".join(parts)
 

@@ -21,7 +21,7 @@ from typing import Any
 import nbformat
 import papermill
 
-from analysis import exports, overview, page
+from analysis import exports, overview, page, published, published_overview, published_page, same_question
 from analysis.report import PROJECT, PhaseReport, assert_phase, open_report
 from runner import seal
 from runner.errors import DataError
@@ -31,6 +31,7 @@ from runner.store import Store
 PAGES = PROJECT / "book" / "phases"
 DATA = PROJECT / "data"
 BESIDE = ("estimates", "metrics", "forest")  # what a page offers for download, by name
+BESIDE_PUBLISHED = ("published", "forest")  # the same for a page of published figures
 WORKERS = 2  # notebooks that are executed at the same time, each in a kernel of its own
 VERSIONS = ("numpy", "scipy", "matplotlib", "pandas", "papermill", "ipykernel")
 Say = Callable[[str], None]
@@ -43,8 +44,9 @@ def campaigns() -> list[Store]:
 
 def render(stores: list[Store], say: Say, *, phase: str | None = None, seed: int | None = None) -> None:
     """Verify and render campaigns. Raises DataError naming what does not hold; pages that hold stay as they are."""
-    for store in stores:
+    for store in stores:  # all of them first: the pages of one may show another's estimates
         verified(store)
+    for store in stores:
         render_campaign(store, say, phase=phase, seed=seed)
     write_front(say)
 
@@ -72,36 +74,82 @@ def verified(store: Store) -> None:
 
 
 def render_campaign(store: Store, say: Say, *, phase: str | None = None, seed: int | None = None) -> None:
-    """Write the overview of a campaign, and the pages of its phases when it is closed."""
+    """Write the overview of a campaign, and the pages of its phases that have results or published figures."""
     plan = store.plan()
     folder = PAGES / store.folder.name
     folder.mkdir(parents=True, exist_ok=True)
-    closed = store.journal_path.exists() and bool(store.ledger().closed)
     if phase is not None:
         assert_phase(plan, phase)
-    wanted = [phase] if phase else list(plan.phases)
-    if closed:
-        render_phases(store, plan, wanted, folder, say, seed)
-    _write_if_changed(folder / "index.md", overview.campaign_page(store, plan, _reports(store, plan) if closed else {}))
-    pages = [folder / page_name(name) for name in plan.phases] if closed else []
+    with_runs = measured(store, plan)
+    render_phases(store, plan, [name for name in with_runs if phase in (None, name)], folder, say, seed)
+    pages = [folder / page_name(name) for name in with_runs]
+    if store.brought:
+        figures = published.read(store, plan) if store.published_path.is_file() else None
+        peer = peer_of(plan) if figures else None
+        shown = [name for name in plan.phases if name not in with_runs] if figures else []
+        for name in shown:
+            if figures and phase in (None, name):
+                subject = published_page.Subject(_campaign_parameter(store), plan, figures, name, peer)
+                write_published(subject, folder / page_name(name, ".md"))
+        pages += [folder / page_name(name, ".md") for name in shown]
+        text = published_overview.campaign_page(store, plan, figures, _reports(store, plan), peer)
+    else:
+        text = overview.campaign_page(store, plan, _reports(store, plan))
+    _write_if_changed(folder / "index.md", text)
     expected = {path for target in pages for path in (target, *_beside(target))}
     for stray in folder.glob("phase_*"):
         if stray not in expected:
             stray.unlink()
 
 
-def page_name(phase: str) -> str:
+def page_name(phase: str, ending: str = ".ipynb") -> str:
     """File name of a phase's page, and of what lies beside it but for the ending."""
-    return f"phase_{phase.lower()}.ipynb"
+    return f"phase_{phase.lower()}{ending}"
+
+
+def measured(store: Store, plan: Plan) -> list[str]:
+    """The phases whose raw logs are here: all of a closed campaign, of an adopted one those with adopted runs."""
+    if store.brought and not store.adoption_path.is_file():
+        return []
+    if not store.brought and not store.journal_path.exists():
+        return []
+    ledger = store.ledger()
+    if not ledger.closed:
+        return []
+    with_runs = {labels.phase for labels in ledger.labels()}
+    return [name for name in plan.phases if not store.brought or name in with_runs]
+
+
+def peer_of(plan: Plan) -> same_question.Peer | None:
+    """The newest closed campaign of this project that asked the same questions of another stack."""
+    for store in reversed(campaigns()):
+        if store.brought:
+            continue
+        other = store.plan()
+        found = same_question.matches(plan, other)
+        if found and measured(store, other):
+            return same_question.Peer(store.folder.name, other, _reports(store, other), found)
+    return None
+
+
+def write_published(subject: published_page.Subject, target: Path) -> None:
+    """Write the page of published figures and what it offers for download, where they changed."""
+    text, files = published_page.page(subject, target.stem)
+    for path in _beside(target):
+        if path.name not in files:
+            path.unlink()
+    for name, content in files.items():
+        _write_if_changed(target.with_name(name), content)
+    _write_if_changed(target, text)
 
 
 _CACHE: dict[Path, dict[str, PhaseReport]] = {}
 
 
 def _reports(store: Store, plan: Plan) -> dict[str, PhaseReport]:
-    """The reports of a closed campaign's phases, with the plan's own seed; opened once."""
+    """The reports of the phases whose raw logs are here, with the plan's own seed; opened once."""
     if store.folder not in _CACHE:
-        _CACHE[store.folder] = {name: open_report(store.folder, name) for name in plan.phases}
+        _CACHE[store.folder] = {name: open_report(store.folder, name) for name in measured(store, plan)}
     return _CACHE[store.folder]
 
 
@@ -202,7 +250,8 @@ def check_executed(notebook: Any, name: str) -> None:
 
 def staleness_key(store: Store, source: Path, seed: int | None) -> dict[str, Any]:
     """Everything a page was made from, as digests and versions."""
-    files = (store.seal_path, store.journal_path, store.manifest_path, source)
+    brought = (store.adoption_path, store.published_path) if store.brought else ()
+    files = (store.seal_path, store.journal_path, store.manifest_path, *brought, source)
     return {
         "files": {path.name: seal.file_sha256(path) for path in files if path.is_file()},
         "analysis": seal.analysis_digests(),
@@ -233,7 +282,8 @@ def _cells_digest(notebook: Any) -> str:
 
 def _beside(target: Path) -> list[Path]:
     """The files that a page offers for download, the page itself aside."""
-    return sorted(path for kind in BESIDE for path in target.parent.glob(f"{target.stem}-{kind}*"))
+    kinds = BESIDE_PUBLISHED if target.suffix == ".md" else BESIDE
+    return sorted(path for kind in kinds for path in target.parent.glob(f"{target.stem}-{kind}*"))
 
 
 def _digests_beside(target: Path) -> dict[str, str]:
@@ -252,11 +302,11 @@ def write_front(say: Say) -> None:
     entries = []
     for store in stores:
         plan = store.plan()
-        closed = store.journal_path.exists() and bool(store.ledger().closed)
-        entries.append(overview.Entry(store, plan, _reports(store, plan) if closed else {}))
+        entries.append(overview.Entry(store, plan, _reports(store, plan)))
     _write_if_changed(PAGES / "front.md", overview.front_page(entries))
 
 
-def _write_if_changed(path: Path, text: str) -> None:
-    if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+def _write_if_changed(path: Path, content: str | bytes) -> None:
+    data = content.encode() if isinstance(content, str) else content
+    if not path.is_file() or path.read_bytes() != data:
+        path.write_bytes(data)

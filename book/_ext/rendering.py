@@ -49,13 +49,11 @@ def before_pages_are_read(app: Sphinx, config: Config) -> None:
 def nest_phases(app: Sphinx, config: Config) -> None:
     """Put each campaign's phases below its overview, instead of one flat list of all pages.
 
-    Campaigns of the reader's own machine come last; one that is not closed yet has no phases to show.
+    Campaigns that were brought from elsewhere come behind those that were executed here, and campaigns of the reader's own
+    machine last; one that is not closed yet has no phases to show.
     """
     site_map, source = config.external_site_map, Path(app.srcdir)
-    folders = sorted(
-        (page.parent for page in source.glob("phases/*/index.md")),
-        key=lambda folder: (folder.name.startswith("local-"), folder.name),
-    )
+    folders = sorted((page.parent for page in source.glob("phases/*/index.md")), key=place_in_contents)
     names = {folder.relative_to(source).as_posix(): any(folder.glob("phase_*")) for folder in folders}
     for part in site_map.root.subtrees:
         if PAGES in part.globs() and names:
@@ -63,6 +61,15 @@ def nest_phases(app: Sphinx, config: Config) -> None:
     for name, shown in names.items():
         below = [TocTree(items=[GlobItem(f"{name}/phase_*")], titlesonly=True)] if shown else []
         site_map[f"{name}/index"] = Document(f"{name}/index", subtrees=below)
+
+
+def place_in_contents(pages: Path) -> tuple[bool, bool, str]:
+    """Sorts the folders of campaigns' pages."""
+    campaign = pages.parents[2] / "data" / pages.name
+    brought = not (campaign / "seal.json").exists() and any(
+        (campaign / name).exists() for name in ("published.toml", "adoption.json")
+    )
+    return pages.name.startswith("local-"), brought, pages.name
 
 
 def remove_pages_of_gone_campaigns(app: Sphinx, exception: Exception | None) -> None:

@@ -78,6 +78,28 @@ def test_campaigns_of_this_machine_come_last(sandbox: Sandbox) -> None:
     assert page.index(f"phases/{FOLDERS[1]}/index.html") < page.index("phases/local-1/index.html")
 
 
+def test_a_phase_page_may_be_text(sandbox: Sandbox) -> None:
+    pages = sandbox.folder / "pages" / FOLDERS[1]
+    (pages / "phase_b.ipynb").unlink()
+    (pages / "phase_b.md").write_text("# Phase B: as published\n")
+    (pages / "index.md").write_text("# Campaign of figures\n")
+    done = sandbox.build()
+    assert done.returncode == 0, done.stderr
+    assert f'href="phases/{FOLDERS[1]}/phase_b.html"' in (sandbox.html / "index.html").read_text()
+    assert "Phase B: as published" in (sandbox.html / "phases" / FOLDERS[1] / "phase_b.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["published.toml", "adoption.json"])
+def test_campaigns_from_elsewhere_come_behind_those_executed_here(sandbox: Sandbox, name: str) -> None:
+    campaign = sandbox.folder / "data" / FOLDERS[0]
+    campaign.mkdir(parents=True)
+    (campaign / name).touch()
+    done = sandbox.build()
+    assert done.returncode == 0, done.stderr
+    page = (sandbox.html / "index.html").read_text()
+    assert page.index(f"phases/{FOLDERS[1]}/index.html") < page.index(f"phases/{FOLDERS[0]}/index.html")
+
+
 def test_contents_name_each_campaign_with_its_phases_below(sandbox: Sandbox) -> None:
     done = sandbox.build()
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,284 @@
+"""The page of a phase of which only published figures are here, as MyST text with tables and figures as HTML.
+
+Sections stand in the order of the other phase pages. What rests on published numbers says in its heading that they are
+published and not recomputed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis import figures_published, same_question, tables
+from analysis import published_design as design
+from analysis import published_sentences as words
+from analysis.arms import arm_places
+from analysis.drawing import Picture, png, svg
+from analysis.formats import interval_text
+from analysis.implied import WIDTHS, implied_t
+from analysis.overview import markdown, raw
+from analysis.page_parts import bullets, paragraphs, section
+from analysis.published import Published, PublishedAbsolute, PublishedEstimate
+from analysis.tables import Markup, Notes, escaped
+from runner.plan import Phase, Plan
+
+PUBLISHED = "published, not recomputed (no raw logs here)"
+NOTICE = "Published figures, not recomputed: the raw logs of this campaign are not here."
+RULE = "Numbers are those that were published, with their decimals; the sentences are computed from them."
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a page is about: a phase of a campaign, what was published of it, and who asked the same question."""
+
+    folder: str  # of the campaign, below data/
+    plan: Plan
+    published: Published
+    name: str
+    peer: same_question.Peer | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """The phase as planned, as far as it is defined."""
+        return self.plan.phases[self.name]
+
+    @property
+    def contrasts(self) -> dict[str, str]:
+        """Contrasts with what each compares, in plan order."""
+        return {contrast.name: contrast.what for contrast in self.phase.contrasts}
+
+    @property
+    def metrics(self) -> list[str]:
+        """Units of the metrics, in plan order."""
+        return [metric.unit for metric in self.phase.metrics]
+
+    @property
+    def estimates(self) -> list[PublishedEstimate]:
+        """What was published, by contrast, metric and case in plan order; of several cases together last."""
+        cases = [case.name for case in self.phase.cases]
+
+        def place(estimate: PublishedEstimate) -> tuple[int, int, int]:
+            at = len(cases) if estimate.case is None else cases.index(estimate.case)
+            return list(self.contrasts).index(estimate.contrast), self.metrics.index(estimate.metric), at
+
+        return sorted(self.published.estimates_of(self.name), key=place)
+
+
+def page(subject: Subject, stem: str) -> tuple[str, dict[str, bytes]]:
+    """A phase's page, and the files beside it whose names begin with ``stem``."""
+    picture = forest(subject)
+    shown = [picture] if picture else []
+    files = downloads(subject, stem, picture)
+    links = ", ".join(f"{{download}}`{name} <{name}>`" for name in files)
+    parts = [
+        f"# Phase {subject.name}: {markdown(subject.phase.title)}\n",
+        raw(_question(subject.phase)),
+        f"## Findings: {PUBLISHED}\n",
+        raw(section(bullets([*headline(subject), *words.assessment(subject.estimates, subject.phase.blocks)]), *shown)),
+        f"## Results: {PUBLISHED}\n",
+        raw(results(subject)),
+        f"### Absolute values: {PUBLISHED}\n",
+        raw(absolutes(subject)),
+        *beside(subject),
+        f"## Interpretation: {PUBLISHED}\n",
+        *interpretation(subject),
+        "## Limits\n",
+        raw(bullets(design.limits(subject.plan, subject.name, subject.published))),
+        "## Arms, environment, design\n",
+        raw(design.evidence(subject.plan, subject.name, subject.published, subject.folder)),
+        "## Reproduce\n",
+        raw(design.reproduce(subject.folder, subject.name)),
+        f"Download: {links}.\n",
+    ]
+    return "\n".join(parts), files
+
+
+def _question(phase: Phase) -> Markup:
+    return Markup(
+        f'<p class="bb-question">{escaped(phase.question)}</p>\n<p class="bb-notice">{escaped(NOTICE)}</p>\n'
+        f'<p class="bb-small">{escaped(RULE)}</p>\n'
+    )
+
+
+# ---- findings -----------------------------------------------------------------------------------------
+
+
+def headline(subject: Subject) -> list[str]:
+    """The sentence of each contrast's primary metric; of a contrast without one its first sentence."""
+    told = []
+    for contrast in subject.contrasts:
+        own = words.sentences(subject.estimates, [contrast], [subject.phase.primary_metric])
+        told += own or words.sentences(subject.estimates, [contrast], subject.metrics)[:1]
+    return told or ["Nothing was published of this phase."]
+
+
+def also(subject: Subject) -> list[str]:
+    """Every other sentence."""
+    shown = headline(subject)
+    return [
+        text for text in words.sentences(subject.estimates, subject.contrasts, subject.metrics) if text not in shown
+    ]
+
+
+def forest(subject: Subject) -> Picture | None:
+    """Everything of the phase that can be drawn: a panel for each contrast, rows grouped by metric; None for nothing."""
+    panels = {
+        contrast: figures_published.rows(
+            [e for e in subject.estimates if e.contrast == contrast], subject.metrics, subject.phase.blocks
+        )
+        for contrast in subject.contrasts
+    }
+    drawn = any(panels.values())
+    return figures_published.forest(panels, arm_places(subject.plan, subject.name)) if drawn else None
+
+
+# ---- results ------------------------------------------------------------------------------------------
+
+
+def results(subject: Subject) -> Markup:
+    """A table for each contrast: what was published, what it implies by t, and what would become of it."""
+    known = design.widths_known(subject.phase.blocks)
+    told = [
+        "A ratio is numerator / denominator; below 1 the numerator takes less. It is the published one, with its percentile "
+        f"interval where one was published ({design.coverage(subject.plan, subject.name)}).",
+    ]
+    if known:
+        told.append(
+            "The t interval is not published. It is what the published interval implies at six blocks: half its width on the "
+            "log axis, divided by {1:.2f} ({2:.2f} gives the narrowest, {0:.2f} the widest), around the published ratio. It is "
+            "approximate; these widths are simulated. A statement is unresolved where even the narrowest includes 1, and not where "
+            "even the widest excludes it; between them it depends on the width.".format(*WIDTHS[subject.phase.blocks])
+        )
+    parts = [_table(subject, contrast, what, known) for contrast, what in subject.contrasts.items()]
+    return section(paragraphs(told), *(part for part in parts if part))
+
+
+def _table(subject: Subject, contrast: str, what: str, known: bool) -> Markup:
+    own = [e for e in subject.estimates if e.contrast == contrast]
+    notes = Notes("n-" + tables.slug(contrast, subject.name))
+    rows = [_row(e, subject.phase.blocks, known, notes) for e in own]
+    head = ["case", "metric", "published ratio [percentile]"]
+    head += ["implied t interval, approximate"] if known else []
+    head += ["statement as published", *(["then unresolved?"] if known else [])]
+    if not rows:
+        return paragraphs([f"{contrast} ({what}): no figure was published."])
+    table = tables.plain(head, rows, f"Ratio {contrast}: {what}", numbers=[2, 3] if known else [2])
+    return Markup(table + notes.html())
+
+
+def _row(estimate: PublishedEstimate, blocks: object, known: bool, notes: Notes) -> list[object]:
+    case = tables.breakable(estimate.shown) if estimate.shown else escaped(words.SEVERAL)
+    mark = notes.mark(f"{estimate.note[0].upper()}{estimate.note[1:]}.") if estimate.note else ""
+    statement = words.statement(estimate)
+    beside = words.beside_ratio(estimate)
+    row: list[object] = [
+        Markup(case + mark),
+        words.noun(estimate.word),
+        words.ratio_words(estimate) or words.range_words(estimate),
+    ]
+    if known:
+        row.append(_implied(estimate, blocks))
+    row.append([statement, *beside] if beside else statement)
+    return [*row, words.FATES[words.fate(estimate, blocks)]] if known else row
+
+
+def _implied(estimate: PublishedEstimate, blocks: object) -> Markup | None:
+    """The likely interval, and below it the narrowest and the widest."""
+    if estimate.ratio is None or estimate.interval is None:
+        return None
+    found = implied_t(float(estimate.ratio), words.floats(estimate.interval), blocks)
+    if found is None:
+        return None
+    band = f"narrowest {interval_text(found.narrowest)}<br>widest {interval_text(found.widest)}"
+    return Markup(f'\u2248 {interval_text(found.likely)}<br><span class="bb-other">{band}</span>')
+
+
+def absolutes(subject: Subject) -> Markup:
+    """Absolute values as published, a row for each case and unit."""
+    found = subject.published.absolutes_of(subject.name)
+    if not found:
+        return paragraphs(["No absolute value was published here."])
+    arms = [arm.name for arm in subject.phase.arms]
+    rows = [_absolute(absolute, arms) for absolute in found]
+    return section(
+        paragraphs(["For orientation. A ratio of two of them is not a paired estimate, and is not shown as one."]),
+        tables.plain(("case", "unit", *arms), rows, "Absolute values as published", numbers=range(2, 2 + len(arms))),
+    )
+
+
+def _absolute(absolute: PublishedAbsolute, arms: Sequence[str]) -> list[object]:
+    values: Mapping[str, str] = {level.arm: words.number(level.value) for level in absolute.levels}
+    unit = f"{absolute.unit}, {words.noun(absolute.word)}" if absolute.unit else absolute.word
+    return [Markup(tables.breakable(absolute.shown)), unit, *(values.get(arm) for arm in arms)]
+
+
+def beside(subject: Subject) -> list[str]:
+    """The other stack's answer to the same question, where there is one."""
+    peer = subject.peer
+    if peer is None or not peer.asks(subject.name):
+        return []
+    address = f"../{peer.name}/phase_{subject.name.lower()}.html"
+    link = Markup(f'<p><a href="{escaped(address)}">Phase {escaped(subject.name)} of {escaped(peer.name)}</a></p>\n')
+    shown = same_question.side_by_side(peer, subject.phase, subject.name, subject.estimates)
+    return [f"## The same question, another stack: beside what was {PUBLISHED}\n", raw(shown + link)]
+
+
+# ---- interpretation -----------------------------------------------------------------------------------
+
+
+def interpretation(subject: Subject) -> list[str]:
+    """What else was published; what was said; what nobody explained."""
+    others = also(subject)
+    said = [text for text in subject.published.remarks_of(subject.name) if not unexplained(text)]
+    open_questions = list(subject.phase.open_questions) or [
+        text for text in subject.published.remarks_of(subject.name) if unexplained(text)
+    ]
+    parts = ["### Preregistered claims\n", raw(paragraphs([design.CLAIMS]))]
+    if others or said:
+        parts += ["### Also published\n", raw(bullets([*others, *map(_sentence, said)]))]
+    parts += ["### Not explained by what was published\n", raw(bullets(open_questions, "No open question was named."))]
+    return parts
+
+
+def unexplained(remark: str) -> bool:
+    """Whether a remark names what its authors could not explain, or did not test."""
+    return "not explained" in remark or "untested" in remark
+
+
+def _sentence(text: str) -> str:
+    return f"{text}."
+
+
+# ---- files beside the page ----------------------------------------------------------------------------
+
+
+def downloads(subject: Subject, stem: str, picture: Picture | None) -> dict[str, bytes]:
+    """The published figures as CSV and the forest plot, by file name."""
+    files = {f"{stem}-published.csv": _csv(subject).encode()}
+    if picture:
+        files[f"{stem}-forest.svg"] = svg(picture.wide)
+        files[f"{stem}-forest-narrow.svg"] = svg(picture.narrow)
+        files[f"{stem}-forest.png"] = png(picture.wide)
+    return files
+
+
+def _csv(subject: Subject) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("case", "metric", "contrast", "ratio", "low", "high", "range_low", "range_high", "text", "note"))
+    for e in subject.estimates:
+        writer.writerow(
+            (
+                e.case or "",
+                e.metric,
+                e.contrast,
+                e.ratio,
+                *(e.interval or ("", "")),
+                *(e.range or ("", "")),
+                e.text,
+                e.note,
+            )
+        )
+    return out.getvalue()
