@@ -53,9 +53,16 @@ class Seal:
     content: dict[str, Any]
     digest: str
 
+    @property
+    def adopted(self) -> bool:
+        """Whether this is the record of adopted logs, written after they were made, and no seal."""
+        return "adopted" in self.content
+
 
 def read(store: Store) -> Seal:
-    """The campaign's seal. Raises DataError when there is none."""
+    """The campaign's seal, or the record of adopted logs in its place. Raises DataError when there is neither."""
+    if store.brought and store.adoption_path.is_file():
+        return Seal(store.read_json(store.adoption_path), file_sha256(store.adoption_path))
     if not store.seal_path.is_file():
         raise DataError(
             str(store.seal_path), "this campaign is not sealed", remedy=f"python -m runner seal {store.shown()}"

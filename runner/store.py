@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from runner.adoption import AdoptedRun, AdoptedValue, Adoption
 from runner.errors import DataError, WrongUse
 from runner.files import file_sha256
 from runner.journal import Reading
@@ -24,7 +25,19 @@ from runner.planfile import OpenPlan, load_open
 from runner.planfile import load as load_plan
 from runner.plantypes import RUN_FILES
 
-__all__ = ["PARTIAL", "RUN_FILES", "Labels", "Ledger", "Store", "escape", "labels_from", "orders_document"]
+__all__ = [
+    "PARTIAL",
+    "RUN_FILES",
+    "AdoptedRun",
+    "AdoptedValue",
+    "Adoption",
+    "Labels",
+    "Ledger",
+    "Store",
+    "escape",
+    "labels_from",
+    "orders_document",
+]
 
 PARTIAL = ".partial"
 
@@ -98,6 +111,19 @@ class Store:
         """Whether this campaign was executed elsewhere: figures that others published, or logs that were adopted."""
         return not self.seal_path.exists() and (self.published_path.is_file() or self.adoption_path.is_file())
 
+    def state(self) -> str:
+        """draft, sealed, running, closed, adopted or figures-only. Raises DataError for a broken journal."""
+        if self.brought:
+            return "adopted" if self.adoption_path.is_file() else "figures-only"
+        if not self.seal_path.exists():
+            return "draft"
+        kinds = {event["event"] for event in self.journal().events}
+        return "closed" if "close" in kinds else "running" if "run-start" in kinds else "sealed"
+
+    def adoption(self) -> Adoption:
+        """The runs of adopted logs. Raises DataError when there are none, or a file is not as the journal recorded."""
+        raise NotImplementedError
+
     def orders(self) -> tuple[Labels, ...]:
         """The sealed orders: every planned run."""
         document = self.read_json(self.orders_path)
@@ -121,7 +147,9 @@ class Store:
         return read_journal(self.journal_path)
 
     def ledger(self) -> Ledger:
-        """The state of every run, from orders and journal."""
+        """The state of every run, from orders and journal; of adopted logs, from their record."""
+        if self.brought and self.adoption_path.is_file():
+            return self.adoption().ledger()
         return fold(self.orders(), self.journal().events)
 
     def run_folder(self, labels: Labels) -> Path:
