@@ -196,7 +196,7 @@ def _phases(names: Sequence[str]) -> str:
 def blocks(report: PhaseReport) -> str:
     """How many blocks, and what the intervals cover at that number."""
     count = report.phase.blocks
-    level = report.plan.statistics.level
+    level = report.statistics.level
     percentile, t = coverage_words("percentile", count, level), coverage_words("t", count, level)
     return (
         f"{count} blocks give limited resolution. The {report.primary} interval leads, as preregistered; "

@@ -155,7 +155,7 @@ def _ratios(report: PhaseReport) -> list[Markup]:
             metrics=report.metrics,
             measured=report.measured,
             caption=caption,
-            coverage=coverage_words("percentile", report.phase.blocks, report.plan.statistics.level),
+            coverage=coverage_words("percentile", report.phase.blocks, report.statistics.level),
         )
         fold = place > 0 and len(report.contrasts) > OPEN
         shown.append(folded(caption, table) if fold else table)

@@ -203,7 +203,7 @@ def design(report: PhaseReport) -> Section:
         ("repeats", f"{phase.repeats} in each process"),
         ("order seed", phase.order_seed),
         ("payload seed", report.plan.campaign.payload_seed),
-        ("primary interval", f"{report.primary}, level {report.plan.statistics.level:g}"),
+        ("primary interval", f"{report.primary}, level {report.statistics.level:g}"),
         ("command", tables.code(" ".join(phase.argv))),
     ]
     rows += [(f"command of {case.name}", tables.code(" ".join(case.argv))) for case in phase.cases if case.argv]
