@@ -99,9 +99,12 @@ def environment(report: PhaseReport) -> Section:
 
 
 def host_rows(store: Store, plan: Plan) -> Rows:
-    """The host, and who has which of its CPUs."""
-    host = store.read_json(store.host_path)
+    """The host, and who has which of its CPUs; of adopted runs it may be unknown."""
     groups = plan.host.cpus
+    if store.brought and not store.host_path.is_file():
+        named = f"housekeeping {groups.housekeeping}, server {groups.server}, benchmark process {groups.client}"
+        return [("host", "unknown: the runs were not executed here"), ("CPU groups, as planned", named)]
+    host = store.read_json(store.host_path)
     identity, details = host["identity"], host["details"]
     virtual = "virtual machine" if details["hypervisor"] else "no hypervisor seen"
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,13 @@ HEADS = {
 def tree_tables(
     head: Sequence[str], rows: Sequence[tuple[str, Sequence[object]]], seal: Seal, name: str
 ) -> list[Markup]:
-    """One table for each kind of tree: rows of a tree's name and what stands before its own columns."""
+    """One table for each kind of tree: rows of a tree's name and what stands before its own columns.
+
+    Trees of adopted runs were never seen: one table of what the plan says of them.
+    """
+    if seal.adopted:
+        said = [(*before, _as_planned(seal.content["trees"].get(tree, {}))) for tree, before in rows]
+        return [tables.plain((*head, "as the plan has it, not verified"), said, name)]
     made = []
     for kind, columns in HEADS.items():
         own = [
@@ -30,6 +37,10 @@ def tree_tables(
         if own:
             made.append(tables.plain((*head, *columns), own, name))
     return made
+
+
+def _as_planned(identity: Mapping[str, Any]) -> list[str]:
+    return [f"{key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in identity.items()]
 
 
 def _kind(identity: Mapping[str, Any]) -> str:

@@ -70,6 +70,14 @@ class PhaseReport:
         return self.adoption is None or self.adoption.paired(self.identifier)
 
     @property
+    def blocks(self) -> int | None:
+        """Blocks of each case by plan; of adopted runs as many as were used, where it is one number."""
+        if not self.adoption:
+            return self.phase.blocks
+        used = {len(estimate.blocks) for estimate in self.estimates if estimate.blocks}
+        return used.pop() if len(used) == 1 else None
+
+    @property
     def ordered(self) -> bool:
         """Whether the order of the runs is known."""
         return self.adoption is None or self.adoption.ordered(self.identifier)
