@@ -202,7 +202,7 @@ def _result(name: str, fields: list[str]) -> tuple[tuple[float, str], ...] | str
         return f"expected pairs of value and unit after {name} {iterations}, found {' '.join(pairs)[:120]!r}"
     values: dict[str, float] = {}
     for text, unit in zip(pairs[::2], pairs[1::2], strict=True):
-        value = _number(text)
+        value = number(text)
         if value is None:
             return f"expected a finite number for {unit}, found {text[:40]!r}"
         if unit in values:
@@ -211,7 +211,7 @@ def _result(name: str, fields: list[str]) -> tuple[tuple[float, str], ...] | str
     return tuple((value, unit) for unit, value in values.items())
 
 
-def _number(text: str) -> float | None:
+def number(text: str) -> float | None:
     """A finite number; None for anything else, and for one that is too small and would be read as 0."""
     if len(text) > 400 or not _NUMBER.match(text):
         return None
