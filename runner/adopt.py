@@ -21,7 +21,7 @@ from runner import adoptplan, close, seal
 from runner.adoption import FORMAT, UNKNOWNS, Adoption, entry
 from runner.adoptmaps import Known, Map, assign, ignored, parse
 from runner.adoptruns import ADOPTED, Pieces, Runs, read_files, runs
-from runner.errors import Refused, WrongUse
+from runner.errors import DataError, Refused, WrongUse
 from runner.files import canonical_json, digest_of, file_sha256, fsync_folder, manifest_text, sha256, write_whole
 from runner.journal import Journal, utc_now
 from runner.plan import Plan
@@ -33,6 +33,7 @@ STAGING = ".adopting"  # folder inside the campaign while logs are taken in
 LARGEST_FILE = 200_000_000  # bytes
 LARGEST_FOLDER = 2_000_000_000
 MOST_FILES = 10_000
+Assigned = Mapping[str, tuple[Map, dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,20 @@ def adopt(folder: Path, wanted: Asked) -> Adoption:
         _assert_free(store)
         sizes = dict(_regular_files(wanted.source))
         plan = _own_plan(store, wanted)
-        assigned = assign(sorted(sizes), wanted.maps, wanted.ignore, Known.of(plan))
+        assigned = _take_host(store, wanted, assign(sorted(sizes), wanted.maps, wanted.ignore, Known.of(plan)), staging)
         for path in assigned:
             _copy(wanted.source / path, staging / ADOPTED / path)
         load: Callable[[str], bytes] = lambda path: (staging / ADOPTED / path).read_bytes()  # noqa: E731
         read = read_files(assigned, load, plan)
         if plan is None:
             plan = _new_plan(store, staging, read, wanted, assigned)
-            assigned = assign(sorted(sizes), wanted.maps, wanted.ignore, Known.of(plan))  # as it will be read again
+            own = [one for one in wanted.maps if not one.of_host]
+            assigned = assign(list(assigned), own, (), Known.of(plan))  # as it will be read again
             read = read_files(assigned, load, plan)
         found = runs(read, plan)
-        written = _write(store, staging, plan, wanted, found, sorted(set(sizes) - set(assigned)))
+        written = _write(
+            store, staging, plan, wanted, found, sorted(path for path in sizes if ignored(path, wanted.ignore))
+        )
         _put_in_place(store, staging)
     return written
 
@@ -157,7 +161,14 @@ def _staging(folder: Path) -> Iterator[Path]:
 def _placed(folder: Path) -> tuple[Path, ...]:
     """What an adoption puts into a campaign, in this order: what makes it an adopted campaign comes last."""
     store = Store(folder)
-    made = (store.adopted_folder, store.metrics_path, store.manifest_path, store.journal_path, store.adoption_path)
+    made = (
+        store.adopted_folder,
+        store.host_path,
+        store.metrics_path,
+        store.manifest_path,
+        store.journal_path,
+        store.adoption_path,
+    )
     return (*made, store.plan_path)
 
 
@@ -263,9 +274,31 @@ def _own_plan(store: Store, wanted: Asked) -> Plan | None:
     return plan
 
 
-def _new_plan(
-    store: Store, staging: Path, read: Pieces, wanted: Asked, assigned: Mapping[str, tuple[Map, dict[str, str]]]
-) -> Plan:
+def _take_host(store: Store, wanted: Asked, assigned: Assigned, staging: Path) -> Assigned:
+    """Copy the host's record, where a map names one, to its place; returns the files that are left to be read."""
+    records = [path for path, (one, _) in assigned.items() if one.of_host]
+    if len(records) > 1 or (records and store.host_path.exists()):
+        raise WrongUse(
+            "--map", "more than one record of the host", found=", ".join([*records, *_there(store.host_path)]),
+            expected="one: a phase that was measured on another host is a campaign of its own",
+        )  # fmt: skip
+    for path in records:
+        target = staging / store.host_path.name
+        _copy(wanted.source / path, target)
+        found = store.read_json(target)
+        if not isinstance(found, dict) or not all(isinstance(found.get(key), dict) for key in ("identity", "details")):
+            raise DataError(
+                path, "not a record of a host as this runner writes it", expected="an object with identity and details",
+                remedy="leave it out with --ignore",
+            )  # fmt: skip
+    return {path: hit for path, hit in assigned.items() if path not in records}
+
+
+def _there(path: Path) -> list[str]:
+    return [path.name] if path.exists() else []
+
+
+def _new_plan(store: Store, staging: Path, read: Pieces, wanted: Asked, assigned: Assigned) -> Plan:
     """Write a plan of what the logs show."""
     named = adoptplan.named(read)
     places = {one.text: place for place, one in enumerate(wanted.maps)}
@@ -287,7 +320,7 @@ def _write(store: Store, staging: Path, plan: Plan, wanted: Asked, found: Runs, 
         "source": wanted.source.resolve().name,
         "maps": [one.text for one in wanted.maps],
         "ignored": [{"file": path, "glob": ignored(path, wanted.ignore)} for path in left_out],
-        "unknown": _unknown(plan, found, (staging / store.plan_path.name).exists()),
+        "unknown": _unknown(plan, found, (staging / store.plan_path.name).exists(), "host.json" in mirrored),
         "notes": list(found.notes),
         "files": {name: file_sha256(path) for name, path in sorted(mirrored.items())},
         "runs": [entry(run) for run in found.runs],
@@ -322,12 +355,12 @@ def _files_after(store: Store, staging: Path) -> dict[str, Path]:
     return files | {path.relative_to(staging).as_posix(): path for path in sorted(staging.rglob("*")) if path.is_file()}
 
 
-def _unknown(plan: Plan, found: Runs, new: bool) -> list[str]:
+def _unknown(plan: Plan, found: Runs, new: bool, host: bool) -> list[str]:
     """What nobody can know of these runs; what a plan of another's making says is not unknown, if not checked either."""
     known: dict[str, bool] = {
         "blocks": all(run.paired for run in found.runs),
         "order": all(run.ordered for run in found.runs),
-        "host": False,
+        "host": host,
         "environment": False,
         "engine": not new
         and (plan.engine.kind == "none" or (bool(plan.engine.version) and defined(plan.engine.version))),

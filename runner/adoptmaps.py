@@ -38,6 +38,11 @@ class Map:
     units: dict[str, str]
 
     @property
+    def of_host(self) -> bool:
+        """Whether this map names what the host was, as the runner records it, and no results."""
+        return "as" in self.constants
+
+    @property
     def is_table(self) -> bool:
         """Whether this map can only be meant for a CSV file."""
         return bool(self.columns or self.units or "run" in self.constants)
@@ -163,10 +168,10 @@ def _take(found: Map, key: str, value: str) -> None:
             raise _wrong(found.text, "suffix is no column: expected drop or keep")
         (found.columns if key in LABELS or key in TABLE else found.units)[key] = value[1:]
         return
-    allowed = (*LABELS, "run", "suffix", "metric")
+    allowed = (*LABELS, "run", "suffix", "metric", "as")
     if key not in allowed:
         raise _wrong(found.text, f"unknown key {key!r}; expected one of {', '.join(allowed)}, or UNIT=@column")
-    rule = {"run": r"row|file", "suffix": "|".join(SUFFIX), "metric": r"\S+"} | _FIELDS
+    rule = {"run": r"row|file", "suffix": "|".join(SUFFIX), "metric": r"\S+", "as": "host"} | _FIELDS
     if not re.fullmatch(rule[key] if key != "case" else r".+", value):
         raise _wrong(found.text, f"{key}={value} is not of the form {rule[key]}")
     found.constants[key] = value

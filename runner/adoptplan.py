@@ -130,6 +130,8 @@ def named(read: Pieces) -> Pieces:
 
     When every result of a process ends in the same number, such as -8, it is taken for GOMAXPROCS, and that is noted.
     """
+    if not read.pieces:
+        raise DataError("adopt", "no result in any file", found="; ".join(read.notes))
     endings: dict[tuple[str, int], set[str]] = {}
     for piece in sorted(read.pieces, key=lambda piece: not piece.values):
         own = endings.setdefault(_process(piece), set())

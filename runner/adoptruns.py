@@ -78,11 +78,12 @@ def runs(read: Pieces, plan: Plan) -> Runs:
     placed: list[tuple[RunKey, Piece]] = []
     for piece in read.pieces:
         phase = _phase(piece, plan)
+        arm = _arm(piece, plan.phases[phase], phase)
         case = _case(piece, plan.phases[phase], phase)
         if case is None:
             left_out.setdefault(f"{piece.file}: not a case of phase {phase}, and left out", []).append(piece.name)
         else:
-            placed.append(((phase, case, _arm(piece, plan.phases[phase], phase)), piece))
+            placed.append(((phase, case, arm), piece))
     if not placed:
         raise DataError("adopt", "no result of a case of the plan", found="; ".join(_listed(left_out)) or "no result")
     placed = _sorted(placed, plan)
@@ -298,7 +299,7 @@ def reread(content: Any, digest: str, load: Callable[[str, str], bytes], plan: C
         load(name, files[name])
     own = plan()
     paths = sorted(name.removeprefix(f"{ADOPTED}/") for name in files if name.startswith(f"{ADOPTED}/"))
-    assigned = assign(paths, [parse(text) for text in content["maps"]], (), Known.of(own))
+    assigned = assign(paths, [one for one in map(parse, content["maps"]) if not one.of_host], (), Known.of(own))
     read = read_files(assigned, lambda path: load(f"{ADOPTED}/{path}", files[f"{ADOPTED}/{path}"]), own)
     found = runs(read, own)
     entries = [entry(run) for run in found.runs]
