@@ -7,18 +7,19 @@ has them, "undefined".
 from __future__ import annotations
 
 import importlib.metadata
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from analysis import adopted_limits, figures, headlines, page_design, page_shared, page_trees, tables
+from analysis.adopted_logs import runs_of, said_by_logs
 from analysis.arms import arm_places
 from analysis.drawing import Picture
 from analysis.intervals import index_digest
-from analysis.page_parts import Section, bullets, heading, paragraphs, section
+from analysis.page_parts import Section, bullets, folded, heading, paragraphs, section
 from analysis.report import PhaseReport, undefined_statistics
 from analysis.sentences import listed
 from analysis.tables import Markup, escaped
-from runner.benchfmt import parse
 from runner.store import AdoptedRun
 
 ADOPTED = "adopted, not executed here"
@@ -43,12 +44,17 @@ def answer(report: PhaseReport) -> Section:
 
 def notice(report: PhaseReport) -> Markup:
     """Where the runs come from, and whether arms are paired."""
-    how = (
-        "Arms are paired by the blocks that the names of the files tell."
-        if report.paired
-        else "No blocks are known: arms were not paired, and the intervals are Welch's t."
-    )
-    text = f"{ADOPTED.capitalize()}: {len(report.runs)} runs, taken in on {report.seal.content['adopted'][:10]}. {how}"
+    day = report.seal.content["adopted"][:10]
+    if not report.runs:
+        told = f"on {day} logs were taken in, none of this phase: nothing is computed."
+    elif report.paired:
+        told = f"{len(report.runs)} runs, taken in on {day}. Arms are paired by the blocks that the names of the files tell."
+    else:
+        told = (
+            f"{len(report.runs)} runs, taken in on {day}. No blocks are known: arms were not paired, and the intervals are "
+            "Welch's t."
+        )
+    text = f"{ADOPTED.capitalize()}: {told}"
     return Markup(f'<p class="bb-notice">{escaped(text)}</p>\n')
 
 
@@ -173,50 +179,48 @@ def environment(report: PhaseReport) -> Section:
     plan = report.plan
     rows: Rows = [
         *page_design.host_rows(report.store, plan),
-        ("network, as planned", page_design.NETWORKS[plan.network_of(report.identifier).kind]),
-        ("delay added each way, in us, as planned", str(plan.network_of(report.identifier).delay_us)),
+        ("network, as planned", network(report)),
         *engine_rows(report),
     ]
-    told = [(key, list(values)) for key, values in _said(report).items()]
-    own = tables.key_values(told, "What the logs say of themselves") if told else Markup()
+    told = _said(report)
+    own = tables.key_values(told, "What the logs say of themselves, not verified") if told else Markup()
     return section(tables.key_values(rows, "Environment"), own)
 
 
+def network(report: PhaseReport) -> str:
+    """The network as planned; nobody measured it."""
+    planned = report.plan.network_of(report.identifier)
+    kind = page_design.NETWORKS[planned.kind]
+    return kind if planned.kind == "none" else f"{kind}, a delay of {planned.delay_us} us added each way"
+
+
 def engine_rows(report: PhaseReport) -> Rows:
-    """The engine as planned. Without one in the plan it is unknown, not absent, unless the record says better."""
+    """The engine as planned; without one in the plan it is unknown, not absent, unless the record says better."""
     assert report.adoption
     if report.plan.engine.kind == "none":
         return [("engine", "unknown" if "engine" in report.adoption.unknown else "none")]
     planned = page_design.engine_rows(report.plan, report.seal, report.identifier)
-    return [(f"{name}, as planned" if place else name, value) for place, (name, value) in enumerate(planned)]
+    return [(f"{name}, as planned", value) for name, value in planned]
 
 
-SHOWN = 12  # keys of what logs say of themselves
-
-
-def _said(report: PhaseReport) -> dict[str, tuple[str, ...]]:
-    """The configuration lines of the adopted Go logs of this phase: each key's different values."""
-    found: dict[str, dict[str, None]] = {}
-    known = report.store.files()
-    for name in dict.fromkeys(run.file for run in _runs(report) if not run.file.lower().endswith(".csv")):
-        for key, value in parse(known[name].read_bytes()).configuration.items():
-            found.setdefault(key, {})[value] = None
-    return {key: tuple(values)[:SHOWN] for key, values in list(found.items())[:SHOWN]}
-
-
-def _runs(report: PhaseReport) -> list[AdoptedRun]:
-    assert report.adoption
-    return [run for run in report.adoption.runs if run.labels.phase == report.identifier]
+def _said(report: PhaseReport) -> Rows:
+    rows: Rows = []
+    for key, by_arm in said_by_logs(report).items():
+        same = len(by_arm) == len(report.arms) and len({frozenset(values) for values in by_arm.values()}) == 1
+        words = {arm: page_design.value_words(values) for arm, values in by_arm.items()}
+        told = [next(iter(words.values()))] if same else [f"{arm}: {words[arm]}" for arm in report.arms if arm in words]
+        rows.append((key, told))
+    return rows
 
 
 def design(report: PhaseReport) -> Section:
     """The plan's design, with "undefined" where it has it, beside what the logs show."""
     phase = report.phase
     counts: dict[tuple[str, str], int] = {}
-    for run in _runs(report):
+    for run in runs_of(report):
         counts[run.labels.case, run.labels.arm] = counts.get((run.labels.case, run.labels.arm), 0) + 1
     rows: Rows = [
-        ("runs in the logs", f"{len(report.runs)}; one process each"),
+        ("runs in the logs", f"{len(report.runs)}; each is what one process measured of one case"),
         ("blocks, as planned", str(phase.blocks)),
         ("repeats, as planned", str(phase.repeats)),
         ("order seed, as planned", str(phase.order_seed)),
@@ -238,11 +242,14 @@ def design(report: PhaseReport) -> Section:
     return section(tables.key_values(rows, "Design"), tables.plain(head, cases, "Cases", numbers=numbers))
 
 
+OPEN_FILES = 12  # of more the table is folded
+
+
 def files(report: PhaseReport) -> Markup:
     """The adopted files of the phase, with the runs in each and its digest."""
     recorded: Mapping[str, Any] = report.seal.content["files"]
     by_file: dict[str, list[AdoptedRun]] = {}
-    for run in _runs(report):
+    for run in runs_of(report):
         by_file.setdefault(run.file, []).append(run)
     rows = [
         (
@@ -254,14 +261,20 @@ def files(report: PhaseReport) -> Markup:
         for name, runs in by_file.items()
     ]
     caption = "Adopted files, as they were brought"
-    return tables.plain(("file", "runs", "arms", "SHA-256"), rows, caption, numbers=[1])
+    table = tables.plain(("file", "runs", "arms", "SHA-256"), rows, caption, numbers=[1])
+    return folded(f"{caption}: {len(rows)}", table) if len(rows) > OPEN_FILES else table
 
 
 def order(report: PhaseReport) -> Markup | Picture:
     """Which arm came at which place of which block, or that nobody knows."""
     if not (report.paired and report.ordered):
         return paragraphs(["Unknown: the logs do not tell in which order the runs were made."])
-    rows = [(run.labels.case, run.labels.block, run.labels.position, run.labels.arm) for run in _runs(report)]
+    runs = sorted((run.labels for run in runs_of(report)), key=lambda labels: labels.sequence)
+    places: Counter[tuple[str, int]] = Counter()
+    rows = []
+    for labels in runs:
+        rows.append((labels.case, labels.block, places[labels.case, labels.block], labels.arm))
+        places[labels.case, labels.block] += 1
     return figures.order_map(rows, arm_places(report.plan, report.identifier))
 
 
@@ -278,7 +291,8 @@ def reproduce(report: PhaseReport) -> Markup:
             ("computed with", ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "scipy"))),
             ("adopted from", content["source"]),
             ("maps", [tables.code(text) for text in content["maps"]]),
-            ("left out by name", list(content["ignored"]) or "nothing"),
+            ("left out by name", [f"{left['file']}, by {left['glob']}" for left in content["ignored"]] or "nothing"),
+            ("noted while reading", list(content.get("notes", ())) or "nothing"),
             ("unknown", listed(content["unknown"]) or "nothing"),
             ("adopted", content["adopted"]),
             ("adoption, SHA-256", tables.code(report.seal.digest)),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from analysis import limits
+from analysis.adopted_logs import said_by_logs
 from analysis.intervals import coverage_words
 from analysis.report import OURS, PhaseReport, undefined_statistics
 from analysis.sentences import listed
@@ -21,8 +22,8 @@ FORBIDS = {
         "that could have marked a run, and none can be made now."
     ),
     "engine": (
-        "Which server took part, and with which settings, is unknown beyond what the plan says: nothing here can be laid to "
-        "it, or be repeated on the same one for sure."
+        "Whether a server took part, which one and with what settings, is unknown beyond what the plan says: nothing here can "
+        "be laid to it, or be repeated on the same one for sure."
     ),
     "trees": (
         "What code was executed is unknown beyond what the plan says: an arm is a name, no digest ties it to a commit or to "
@@ -30,6 +31,14 @@ FORBIDS = {
     ),
 }
 
+UNVERIFIED = {
+    "trees": (
+        "Which code was executed is what the plan says; nobody verified here that it was: no digest ties a run to a commit or "
+        "to a set of packages."
+    ),
+    "engine": "Which server took part, and with which settings, is what the plan says; nobody verified here that it did.",
+}
+HOST_LINES = ("goos", "goarch", "cpu")
 PREREGISTRATION = (
     "Nothing was preregistered with us: the plan came into this folder after the runs were made, so that its claims, its "
     "contrasts and its choice of cases may have been written with the results in sight."
@@ -41,10 +50,11 @@ def computed(report: PhaseReport) -> list[str]:
     return [
         taken_in(report),
         *runs(report),
+        *hosts_differ(report),
         *limits.deviations(report),
-        blocks(report),
-        *([] if report.ordered else [order(report)]),
-        *(text for name, text in FORBIDS.items() if name in _unknown(report)),
+        *([blocks(report)] if report.runs else []),
+        *([order(report)] if report.runs and not report.ordered else []),
+        *unknown(report),
         PREREGISTRATION,
         *ours(report.plan),
         limits.multiplicity(report),
@@ -66,7 +76,7 @@ def shared(plan: Plan, reports: Mapping[str, PhaseReport]) -> list[str]:
         taken_in(first),
         *pairs,
         *(orders if unordered else []),
-        *(text for name, text in FORBIDS.items() if name in _unknown(first)),
+        *unknown(first),
         PREREGISTRATION,
         *ours(plan),
         *across,
@@ -74,9 +84,27 @@ def shared(plan: Plan, reports: Mapping[str, PhaseReport]) -> list[str]:
     ]
 
 
-def _unknown(report: PhaseReport) -> frozenset[str]:
+def unknown(report: PhaseReport) -> list[str]:
+    """What nobody knows, and what the plan alone says, each with what it forbids."""
     assert report.adoption
-    return report.adoption.unknown
+    names = report.adoption.unknown
+    alone = [text for name, text in UNVERIFIED.items() if name not in names]
+    return [*(text for name, text in FORBIDS.items() if name in names), *alone]
+
+
+def hosts_differ(report: PhaseReport) -> list[str]:
+    """That the logs themselves name more than one host."""
+    told = []
+    for key, by_arm in said_by_logs(report).items():
+        if key in HOST_LINES and len({value for values in by_arm.values() for value in values}) > 1:
+            named = "; ".join(f"{arm}: {', '.join(values)}" for arm, values in by_arm.items())
+            told.append(f"{key} ({named})")
+    if not told:
+        return []
+    return [
+        f"The logs were made on different hosts, by their own lines of {listed(told)}: whatever these differ in is in every "
+        "ratio between runs of one and runs of another."
+    ]
 
 
 def taken_in(report: PhaseReport) -> str:
@@ -84,7 +112,7 @@ def taken_in(report: PhaseReport) -> str:
     content = report.seal.content
     return (
         f"Adopted, not executed here: the logs were made elsewhere, and were taken in on {content['adopted'][:10]} from "
-        f"{content['source']} as they were. That they are all that was measured, and are as they were written, rests on "
+        f"the folder {content['source']} as they were. That they are all that was measured, and are as they were written, rests on "
         "whoever brought them."
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from analysis.model import Estimate
 from analysis.report import PhaseReport
-from analysis.sentences import gaps, interval_name, listed, metric_word, ratio_words, standing, takes
+from analysis.sentences import gaps, listed, metric_word, ratio_words, standing, takes
 
 RULE = (
     "One rule for every phase: the primary metric of the first contrast in the plan, over all cases; the smallest and the "
@@ -58,7 +58,7 @@ def _standings(whole: list[Estimate], kind: str) -> str:
     """``3 of 8 t intervals exclude 1 (3 below), 5 include it: not resolved by this data``."""
     standings = [standing(e, kind) for e in whole]
     paired = all(e.paired for e in whole)
-    primary, every = interval_name(kind, paired), "block" if paired else "process"
+    primary, every = (kind, "block") if paired else ("unpaired Welch's t", "process")
     if len(whole) == 1:
         return {
             "below": f"the {primary} interval excludes 1 (below)",

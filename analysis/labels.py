@@ -98,7 +98,11 @@ def _adopted_places(run: AdoptedRun) -> tuple[str, str, str, Place, Place, Place
 
 def assert_labels(store: Store, plan: Plan, ledger: Ledger | None = None) -> LabelReport:
     """The report when every label holds. Raises DataError naming each one that does not."""
-    report = check_labels(store, plan, ledger)
+    return asserted(store, check_labels(store, plan, ledger))
+
+
+def asserted(store: Store, report: LabelReport) -> LabelReport:
+    """The report itself, when every label in it holds. Raises DataError as `assert_labels`."""
     if not report.hold:
         raise DataError(
             str(store.folder),

@@ -60,9 +60,9 @@ def recorded(report: PhaseReport) -> Markup:
         by_arm = covariates.recorded(report.phase, report.runs)[covariate.name]
         same = len(by_arm) == len(report.arms) and len({frozenset(found) for found in by_arm.values()}) == 1
         told = (
-            [_told(next(iter(by_arm.values())))]
+            [value_words(next(iter(by_arm.values())))]
             if same
-            else [f"{arm}: {_told(by_arm[arm])}" for arm in report.arms if arm in by_arm]
+            else [f"{arm}: {value_words(by_arm[arm])}" for arm in report.arms if arm in by_arm]
         )
         rows.append((covariate.name, covariate.what, covariate.expected, told or "not recorded"))
     if not rows:
@@ -70,7 +70,8 @@ def recorded(report: PhaseReport) -> Markup:
     return tables.plain(("covariate", "what", "planned as", "values"), rows, "What the runs recorded")
 
 
-def _told(found: tuple[str, ...]) -> str:
+def value_words(found: tuple[str, ...]) -> str:
+    """Different values in one line; of more than `SHOWN` how many there are."""
     if len(found) > SHOWN:
         numbers = sorted((float(text), text) for text in found if _NUMBER.fullmatch(text))
         between = f", {numbers[0][1]} to {numbers[-1][1]}" if len(numbers) == len(found) else ""

@@ -131,7 +131,7 @@ def has_published(report: PhaseReport) -> bool:
 
 
 def commands(report: PhaseReport) -> list[tuple[str, object]]:
-    """What to type for this page, for one with another seed, and for its numbers as data."""
+    """What to type for this page, for one with another seed where something is resampled, and for its numbers as data."""
     folder = f"data/{report.store.folder.name}"
     source = notebook_of(report.identifier)
     notebook = f"papermill notebooks/{source.name} out.ipynb -p campaign {folder}"
@@ -139,7 +139,9 @@ def commands(report: PhaseReport) -> list[tuple[str, object]]:
         notebook += f" -p phase {report.identifier}"
     return [
         ("this page again", tables.code("jupyter-book build book/")),
-        ("with another seed", tables.code(f"{notebook} -p seed 12345")),
+        ("with another seed", tables.code(f"{notebook} -p seed 12345"))
+        if report.paired
+        else ("its notebook alone", tables.code(notebook)),
         ("check the folder", tables.code(f"python -m runner verify {folder}")),
         (
             "estimates as data",

@@ -9,6 +9,7 @@ from typing import Any
 from analysis import tables
 from analysis.tables import Markup, escaped
 from runner.plan import Plan
+from runner.plantypes import UNDEFINED
 from runner.seal import Seal
 
 HEADS = {
@@ -40,7 +41,14 @@ def tree_tables(
 
 
 def _as_planned(identity: Mapping[str, Any]) -> list[str]:
-    return [f"{key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in identity.items()]
+    """What a plan says of a tree, and what it leaves undefined."""
+    told, unknown = [], []
+    for key, value in identity.items():
+        if value in (UNDEFINED, [UNDEFINED]):
+            unknown.append(key)
+        elif key != "what" and value:
+            told.append(f"{key}: {value if isinstance(value, str) else json.dumps(value)}")
+    return [*told, *([f"{UNDEFINED}: {', '.join(unknown)}"] if unknown else [])]
 
 
 def _kind(identity: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from analysis import claims, estimands, hdr, sentences, unpaired
 from analysis.checks import Mark, check_warnings, marks_of
 from analysis.covariates import covariate_warnings, unplanned_differences
-from analysis.labels import LabelReport, assert_labels
+from analysis.labels import LabelReport, assert_labels, asserted, check_adopted
 from analysis.model import Absolute, ClaimResult, Estimate
 from analysis.samples import PhaseData, read_adopted, read_phase
 from analysis.times import Times, where_time_goes
@@ -157,9 +157,8 @@ class PhaseReport:
 
     @cached_property
     def deviations(self) -> dict[str, list[str]]:
-        """Files of harness, runner and analysis that differ today from what was sealed; of adopted runs of analysis."""
-        found = seal.deviations(self.seal, self.plan)
-        return {what: files for what, files in found.items() if what == "analysis" or not self.adoption}
+        """Files of harness, runner and analysis that differ today from what was sealed, or recorded at the adoption."""
+        return seal.deviations(self.seal, self.plan)
 
     @property
     def runs(self) -> dict[Labels, dict[str, Any]]:
@@ -315,7 +314,7 @@ def _absolutes(
 def _open_adopted(store: Store, plan: Plan, phase: str, seed: int, resamples: int) -> PhaseReport:
     """`open_report` of a campaign whose logs were brought from elsewhere: paired where every block is known."""
     adoption = store.adoption()
-    labels = assert_labels(store, plan)
+    labels = asserted(store, check_adopted(store, adoption))
     data = read_adopted(adoption, phase)
     if adoption.paired(phase):
         found = _paired(plan, phase, adoption, data, seed, resamples)

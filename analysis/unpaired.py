@@ -182,12 +182,12 @@ def _usable(
 
 def _unpaired(estimate: Estimate) -> EstimateWarning:
     n, m = estimate.processes
-    counts = f"{n} and {m} processes" if estimate.t else f"processes, of which there are {n} and {m}"
-    is_ = "is" if estimate.t else "would be"
+    if not n and not m and not estimate.missing:
+        return EstimateWarning("unpaired", "No blocks are known, and no process either.")
     return EstimateWarning(
         "unpaired",
         "No blocks are known, so arms were not paired: anything that changed between the processes of one arm and the "
-        f"other is in this ratio. The interval {is_} Welch's t on {counts}.",
+        f"other is in this ratio. The interval {'is' if estimate.t else 'would be'} Welch's t on {n} and {m} processes.",
     )
 
 
