@@ -57,6 +57,7 @@ def adopt(folder: Path, wanted: Asked) -> Adoption:
     Raises Refused for a campaign that is sealed or has adopted already, WrongUse and DataError for files, maps and logs
     that do not fit; then the campaign is as it was.
     """
+    folder = folder.resolve()
     _assert_apart(folder, wanted.source)
     _assert_not_sealed(Store(folder))
     with _staging(folder) as staging:
@@ -83,8 +84,8 @@ def adopt(folder: Path, wanted: Asked) -> Adoption:
 
 
 def _assert_apart(folder: Path, source: Path) -> None:
-    inside, outside = folder.resolve(), source.resolve()
-    if inside == outside or inside in outside.parents or outside in inside.parents:
+    outside = source.resolve()
+    if folder == outside or folder in outside.parents or outside in folder.parents:
         raise WrongUse(
             str(source), "the logs lie inside of the campaign, or the campaign inside of the logs",
             expected="two folders apart", remedy="move one of them",

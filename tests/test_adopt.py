@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,8 @@ import pytest
 from runner import adopt as adopting
 from runner import seal
 from runner.adopt import adopt, asked
+from runner.adoption import UNKNOWNS
+from runner.adoptmaps import LABELS, parse
 from runner.errors import BenchbookError, DataError, Refused, WrongUse
 from runner.store import Store
 from runner.verify import verify
@@ -482,3 +485,59 @@ def test_killed_at_any_step_it_can_be_adopted_again(tmp_path: Path, existing: bo
         assert not (folder / ".adopting").exists()
         assert verify(Store.open(folder)).problems == []
     assert step >= 7
+
+
+# The page
+
+PAGE = (PROJECT / "book" / "adopt.md").read_text()
+
+
+def here(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
+    """A command of the page, as it is written there, in a folder of its own."""
+    package, *argv = shlex.split(line.removeprefix("python -m "))
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    command = [sys.executable, "-m", package, *argv]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    files = re.findall(r"```\{code-block\} text\n:caption: (\S+)\n(.*?)```", PAGE, re.DOTALL)
+    assert [name for name, _ in files] == ["logs/old.txt", "logs/new.txt"]
+    (tmp_path / "logs").mkdir()
+    for name, text in files:
+        (tmp_path / name).write_text(text)
+    blocks = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+    shown = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert [line.split()[3] for line in lines] == ["adopt", "status", "verify", "estimates", "render"]
+    done = [here(tmp_path, line) for line in lines[:-1]]  # a page is rendered into the project, see the tests of pages
+    assert [one.returncode for one in done] == [0, 0, 0, 0], [one.stderr for one in done]
+    assert shown
+    assert done[0].stdout.splitlines()[:-1] == shown[1].splitlines()
+    assert done[2].stdout.endswith(": no problems\n")
+    assert "| new/old | Lookup | ns/op | 0.936 " in done[3].stdout
+    phase = Store.open(tmp_path / "data" / "local-lookup").plan().phases["A"]
+    assert ([arm.name for arm in phase.arms], phase.contrasts[0].name, phase.repeats) == (["old", "new"], "new/old", 2)
+
+
+def test_every_map_and_key_of_the_page_is_one() -> None:
+    maps = re.findall(r"`([^`\s]+\.(?:txt|csv|json)[^`\s]*:[^`\s]+)`", PAGE)
+    assert len(maps) >= 4
+    for text in maps:
+        parse(text)
+    for name in (
+        *LABELS,
+        "repeat",
+        "metric",
+        "value",
+        "run=@column",
+        "run=row",
+        "run=file",
+        "suffix=drop",
+        "suffix=keep",
+    ):
+        assert re.search(rf"`\{{?{name}\}}?`", PAGE), name
+    for name in UNKNOWNS:
+        assert re.search(rf"^\| {name} \|", PAGE, re.MULTILINE), name
+    assert f"{adopting.LARGEST_FILE // 10**6} MB" in PAGE
+    assert f"{adopting.MOST_FILES:,}\nfiles" in PAGE or f"{adopting.MOST_FILES:,} files" in PAGE.replace("\n", " ")

@@ -88,7 +88,7 @@ def test_contents_name_each_campaign_with_its_phases_below(sandbox: Sandbox) -> 
         *("benchbook", "Campaigns"),
         *("Campaign made-up-1", "Phase B: Record Layer", "Campaign made-up-2", "Phase B: Record Layer"),
         *("Method", "Method", "Harness and plan", "A closed-loop client of your own", "Limits", "Glossary"),
-        *("Use", "Reproduce", "Publish"),
+        *("Use", "Reproduce", "Adopt logs", "Publish"),
     ]
 
 
