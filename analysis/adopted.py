@@ -154,6 +154,7 @@ def evidence(report: PhaseReport) -> Section:
         named("Design"),
         design(report),
         files(report),
+        failed(report),
         named("Order of the runs"),
         order(report),
         named("Where the time went"),
@@ -163,13 +164,11 @@ def evidence(report: PhaseReport) -> Section:
 
 def arms(report: PhaseReport) -> Section:
     """Each arm with what the plan says of its tree; nothing of it was verified."""
-    rows = [
-        (
-            arm.tree,
-            (arm.name, f"{arm.tree}: {report.plan.trees[arm.tree].what}", page_design.values(arm.switches) or "none"),
-        )
-        for arm in report.phase.arms
-    ]
+    rows = []
+    for arm in report.phase.arms:
+        tree = report.plan.trees.get(arm.tree)  # a plan of published figures may leave an arm's tree undefined
+        told = f"{arm.tree}: {tree.what}" if tree else arm.tree
+        rows.append((arm.tree, (arm.name, told, page_design.values(arm.switches) or "none")))
     shown = page_trees.tree_tables(("arm", "tree", "switches"), rows, report.seal, "Arms, as the plan has them")
     return section(*shown)
 
@@ -242,7 +241,7 @@ def design(report: PhaseReport) -> Section:
     return section(tables.key_values(rows, "Design"), tables.plain(head, cases, "Cases", numbers=numbers))
 
 
-OPEN_FILES = 12  # of more the table is folded
+OPEN_ROWS = 12  # of files or failed runs; a table of more is folded
 
 
 def files(report: PhaseReport) -> Markup:
@@ -262,7 +261,23 @@ def files(report: PhaseReport) -> Markup:
     ]
     caption = "Adopted files, as they were brought"
     table = tables.plain(("file", "runs", "arms", "SHA-256"), rows, caption, numbers=[1])
-    return folded(f"{caption}: {len(rows)}", table) if len(rows) > OPEN_FILES else table
+    return folded(f"{caption}: {len(rows)}", table) if len(rows) > OPEN_ROWS else table
+
+
+def failed(report: PhaseReport) -> Markup:
+    """Every run without a result, with the place in its file and the cause; nothing where there is none."""
+    rows = [
+        (run.labels.case, run.labels.arm, run.labels.block if report.paired else run.run, run.reason)
+        for run in runs_of(report)
+        if run.outcome != "ok"
+    ]
+    if not rows:
+        return Markup()
+    table = tables.plain(("case", "arm", "block" if report.paired else "process", "why"), rows, NO_RESULT)
+    return folded(f"{NO_RESULT}: {len(rows)}", table) if len(rows) > OPEN_ROWS else table
+
+
+NO_RESULT = "Runs without a result"
 
 
 def order(report: PhaseReport) -> Markup | Picture:

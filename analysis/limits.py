@@ -219,6 +219,11 @@ def multiplicity(report: PhaseReport) -> str:
     family = [e for e in report.estimates if e.holm_p is not None]
     small = [f"{e.contrast} {e.case} (p {e.holm_p:.3g})" for e in family if e.holm_p is not None and e.holm_p < 0.05]
     left = f"{len(small)} below .05: {listed(small)}" if small else "none below .05"
+    if not report.phase.holm.metrics:
+        return (
+            f"Intervals are per case and metric, without correction for their number ({len(report.estimates)}); the plan "
+            "names no family for Holm's correction."
+        )
     return (
         f"Intervals are per case and metric, without correction for their number ({len(report.estimates)}). Holm's "
         f"correction over the family that the plan names ({len(family)} estimates of "

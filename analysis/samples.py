@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from runner.errors import DataError
 from runner.plan import Plan
 from runner.rawlog import content
 from runner.store import AdoptedRun, Adoption, Labels, Ledger, Store
+
+_PLACE = re.compile(r"^\S+:[0-9]+: ")  # of a failure, in front of its cause
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ def read_adopted(adoption: Adoption, phase: str) -> PhaseData:
     """One phase of adopted logs.
 
     Where blocks are unknown, a block's number is that of the process in its case and arm. Of what an executed run's
-    record holds beside its outcome, nothing is known. Raises DataError for two runs with one number.
+    record holds beside its outcome, nothing is known. Equal causes of failures are one reason: places are left to the
+    record. Raises DataError for two runs with one number.
     """
     paired = adoption.paired(phase)
     samples: list[Sample] = []
@@ -102,7 +106,7 @@ def read_adopted(adoption: Adoption, phase: str) -> PhaseData:
         blocks.setdefault(case, set()).add(number)
         runs[run.labels] = {"outcome": run.outcome, "covariates": {}}
         if run.outcome != "ok":
-            missing[case, number, arm] = f"failed: {run.reason}"
+            missing[case, number, arm] = f"failed: {_PLACE.sub('', run.reason)}"
             continue
         samples += [
             Sample(

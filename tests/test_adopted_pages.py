@@ -368,6 +368,8 @@ def test_a_failed_process_and_another_host_are_named(tmp_path: Path) -> None:
     assert texts
     assert "after in process 7 (failed: " in texts[0]
     assert "panic: out of memory" in texts[0]
+    assert "after.txt:" not in texts[0]
+    assert re.search(r"Runs without a result\n.*\nEncode/size=512\tafter\t7\tafter\.txt:\d+: ", shown(report))
     told = limits.computed_limits(report)
     assert [text for text in told if "1 of them without a result" in text]
     (hosts,) = adopted_limits.hosts_differ(report)
