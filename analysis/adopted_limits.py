@@ -32,6 +32,10 @@ FORBIDS = {
 }
 
 UNVERIFIED = {
+    "host": (
+        "The host is the one of a record that came with the logs; nobody verified here that the runs were made on it, and "
+        "nothing says how another would do."
+    ),
     "trees": (
         "Which code was executed is what the plan says; nobody verified here that it was: no digest ties a run to a commit or "
         "to a set of packages."
@@ -163,3 +167,23 @@ def ours(plan: Plan) -> list[str]:
         return []
     told = listed(f"{name} {OURS[name]}" for name in names)
     return [f"The plan does not define {listed(names)}; chosen here, for every such plan alike: {told}."]
+
+
+def method(plan: Plan, reports: Mapping[str, PhaseReport]) -> list[str]:
+    """How the estimates of an adopted campaign come about; ``reports`` as in `limits.shared`."""
+    statistics = next(iter(reports.values())).statistics
+    paired = [name for name, report in reports.items() if report.paired]
+    unpaired = [name for name in reports if name not in paired]
+    told = ["A run's value is the median of its repeats."]
+    if paired:
+        told.append(
+            f"In {limits.phase_words(paired)} the blocks are known: a ratio is the geometric mean over blocks of the block's "
+            f"ratio; the {statistics.primary} interval leads, at level {statistics.level:g}, and a percentile interval comes "
+            f"from {statistics.resamples} resamples with seed {statistics.seed}."
+        )
+    if unpaired:
+        told.append(
+            f"In {limits.phase_words(unpaired)} no blocks are known: a ratio is that of the arms' geometric means over "
+            f"processes, and its interval is Welch's t, unpaired, at level {statistics.level:g}."
+        )
+    return [" ".join(told), *ours(plan)]

@@ -31,7 +31,7 @@ from analysis.figures_blocks import blocks_in_order, order_map
 from analysis.figures_strip import strip
 from analysis.formats import duration_text, fixed, ratio_text
 from analysis.model import Estimate, Interval
-from analysis.sentences import UNPAIRED_INTERVAL, interval_name
+from analysis.sentences import UNPAIRED_INTERVAL
 
 __all__ = ["arm_style", "blocks_in_order", "forest", "order_map", "side_words", "strip", "where_time_goes"]
 
@@ -165,11 +165,9 @@ def _forest(
 
 def _forest_key(sheet: Sheet, primary: str, paired: bool) -> None:
     other = "percentile" if primary == "t" else "t"
-    name = "interval (primary)" if paired else "interval; no blocks are known"
+    leading = f"{primary} interval (primary)" if paired else f"{UNPAIRED_INTERVAL}; no blocks are known"
     handles = [
-        Line2D(
-            [], [], color=SOFT, linewidth=5, solid_capstyle="butt", label=f"{interval_name(primary, paired)} {name}"
-        ),
+        Line2D([], [], color=SOFT, linewidth=5, solid_capstyle="butt", label=leading),
         Line2D([], [], color=INK, linewidth=1.2, marker="|", markersize=5, label=f"{other} interval"),
         Line2D([], [], color=SOFT, linewidth=0, marker="|", markersize=7, label="single blocks"),
     ]

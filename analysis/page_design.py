@@ -99,6 +99,18 @@ def environment(report: PhaseReport) -> Section:
     return section(tables.key_values(rows, "Environment"), *_fixture(report, events))
 
 
+UNKNOWN_HOST: dict[str, dict[str, Any]] = {
+    "identity": {
+        "cpu_model": "unknown",
+        "cpus": "unknown",
+        "siblings": ["unknown"],
+        "memory_kb": None,
+        "kernel": "unknown",
+    },
+    "details": {"os": "unknown", "hypervisor": False, "governor": "unknown"},
+}
+
+
 def host_rows(store: Store, plan: Plan) -> Rows:
     """The host, and who has which of its CPUs; of adopted runs it may be unknown."""
     groups = plan.host.cpus
@@ -107,6 +119,8 @@ def host_rows(store: Store, plan: Plan) -> Rows:
         return [("host", "unknown: the runs were not executed here"), ("CPU groups, as planned", named)]
     host = store.read_json(store.host_path)
     identity, details = host["identity"], host["details"]
+    if store.brought:  # a record that came along may hold less
+        identity, details = UNKNOWN_HOST["identity"] | identity, UNKNOWN_HOST["details"] | details
     virtual = "virtual machine" if details["hypervisor"] else "no hypervisor seen"
     return [
         ("CPU", f"{identity['cpu_model']}, CPUs {identity['cpus']}, siblings {', '.join(identity['siblings'])}"),

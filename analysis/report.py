@@ -174,7 +174,13 @@ class PhaseReport:
 
     @property
     def times(self) -> Times:
-        """Where the phase's wall time went."""
+        """Where the phase's wall time went. Raises DataError for adopted runs, of which nobody knows."""
+        if self.adoption:
+            raise DataError(
+                f"phase {self.identifier}",
+                "where the time of adopted runs went is unknown",
+                expected="a campaign that was executed here",
+            )
         ends = {key: event for key, event in self.ledger.ended.items() if key[0] == self.identifier}
         runs = [run for labels, run in self.runs.items() if (labels.phase, labels.case, labels.block) in ends]
         return where_time_goes(runs, ends.values())

@@ -400,3 +400,39 @@ def test_published_figures_are_checked_where_there_are_any(
     for part in (page.specific, page.results):  # phase A has a notebook of its own, which does not show the former
         assert repr(part(report)).endswith(f"{heading}\nas published: A")
     assert "as published" not in repr(page.results(replace(report, identifier="A", store=Store(unpaired))))
+
+
+def test_where_the_time_went_is_not_zero_but_unknown(unpaired: Path) -> None:
+    argv = [sys.executable, "-m", "analysis", "times", str(unpaired), "--phase", "A"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "where the time of adopted runs went is unknown" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_host_that_came_along_is_shown_and_said_to_be_unverified(tmp_path: Path) -> None:
+    logs = shutil.copytree(LOGS, tmp_path / "logs")
+    shutil.copyfile(CAMPAIGN / "host.json", logs / "host.json")
+    maps = ("before.txt:arm=before", "after.txt:arm=after", "host.json:as=host")
+    report = open_report(adopt(logs, tmp_path / "host-logs", *maps), "A")
+    text = shown(report)
+    assert "The host is the one of a record that came with the logs" in text
+    assert "The host is unknown" not in text
+    identity = json.loads((CAMPAIGN / "host.json").read_text())["identity"]
+    assert f"CPU\t{identity['cpu_model']}, CPUs {identity['cpus']}" in text
+
+
+def test_a_host_of_which_little_came_along_is_unknown_in_the_rest(tmp_path: Path) -> None:
+    logs = shutil.copytree(LOGS, tmp_path / "logs")
+    (logs / "host.json").write_text('{"identity": {"kernel": "6.1"}, "details": {}}')
+    maps = ("before.txt:arm=before", "after.txt:arm=after", "host.json:as=host")
+    text = shown(open_report(adopt(logs, tmp_path / "host-logs", *maps), "A"))
+    assert "CPU\tunknown, CPUs unknown" in text
+    assert "kernel 6.1" in text
+
+
+def test_the_method_of_each_phase_is_told(without_blocks: PhaseReport, with_blocks: PhaseReport) -> None:
+    (both,) = adopted_limits.method(with_blocks.plan, {"A": without_blocks, "B": with_blocks})
+    assert "In phase B the blocks are known" in both
+    assert "In phase A no blocks are known" in both
+    assert "Welch's t, unpaired, at level 0.95" in both

@@ -295,4 +295,4 @@ def test_the_table_and_the_figure_name_the_interval() -> None:
     picture = figures.forest(found, ["new/old"], ["Encode"], metric="ns/op", primary="t", arms=["old", "new"])
     assert picture.alt.startswith("Forest plot of ns/op ratios with intervals by Welch's t, unpaired.")
     (legend,) = picture.wide.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["Welch's t, unpaired interval; no blocks are known"]
+    assert [text.get_text() for text in legend.get_texts()] == ["Welch's t, unpaired; no blocks are known"]
