@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from runner import adoptplan, close, seal
+from runner.adoptfolder import copy, regular_files
 from runner.adoption import FORMAT, UNKNOWNS, Adoption, entry
-from runner.adoptmaps import Known, Map, assign, ignored, parse
+from runner.adoptmaps import NAME, Known, Map, assign, ignored, parse
 from runner.adoptruns import ADOPTED, Pieces, Runs, read_files, runs
 from runner.errors import DataError, Refused, WrongUse
 from runner.files import canonical_json, digest_of, file_sha256, fsync_folder, manifest_text, sha256, write_whole
@@ -30,9 +31,6 @@ from runner.plantypes import UNDEFINED, defined
 from runner.store import Store
 
 STAGING = ".adopting"  # folder inside the campaign while logs are taken in
-LARGEST_FILE = 200_000_000  # bytes
-LARGEST_FOLDER = 2_000_000_000
-MOST_FILES = 10_000
 Assigned = Mapping[str, tuple[Map, dict[str, str]]]
 
 
@@ -63,11 +61,11 @@ def adopt(folder: Path, wanted: Asked) -> Adoption:
     with _staging(folder) as staging:
         store = Store(folder)
         _assert_free(store)
-        sizes = dict(_regular_files(wanted.source))
+        sizes = dict(regular_files(wanted.source))
         plan = _own_plan(store, wanted)
         assigned = _take_host(store, wanted, assign(sorted(sizes), wanted.maps, wanted.ignore, Known.of(plan)), staging)
         for path in assigned:
-            _copy(wanted.source / path, staging / ADOPTED / path)
+            copy(wanted.source / path, staging / ADOPTED / path)
         load: Callable[[str], bytes] = lambda path: (staging / ADOPTED / path).read_bytes()  # noqa: E731
         read = read_files(assigned, load, plan)
         if plan is None:
@@ -202,71 +200,14 @@ def _put_in_place(store: Store, staging: Path) -> None:
     fsync_folder(store.folder)
 
 
-def _regular_files(folder: Path) -> Iterator[tuple[str, int]]:
-    """Every file below a foreign folder with its size. Raises WrongUse for whatever is no plain file or folder."""
-    count = total = 0
-    pending = [(folder, "")]
-    if not folder.is_dir() or folder.is_symlink():
-        raise WrongUse(str(folder), "not a folder, or a link to one")
-    while pending:
-        here, prefix = pending.pop()
-        with os.scandir(here) as entries:
-            for found in sorted(entries, key=lambda found: found.name):
-                path = prefix + found.name
-                _assert_plain_name(folder, path)
-                status = found.stat(follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode):
-                    pending.append((Path(found.path), f"{path}/"))
-                    continue
-                count, total = count + 1, total + status.st_size
-                _assert_plain_file(f"{folder}/{path}", status)
-                if count > MOST_FILES or total > LARGEST_FOLDER:
-                    raise WrongUse(
-                        str(folder), "too much for one adoption", found=f"{count} files, {total} bytes so far",
-                        expected=f"at most {MOST_FILES} files and {LARGEST_FOLDER} bytes", remedy="bring it in parts",
-                    )  # fmt: skip
-                yield path, status.st_size
-
-
-def _assert_plain_name(folder: Path, path: str) -> None:
-    if not path.isprintable() or "\\" in path or len(path.encode(errors="replace")) > 1000:
-        raise WrongUse(
-            f"{folder}/{path!r}", "a name that cannot be recorded as it is",
-            expected="printable characters of UTF-8, no backslash", remedy="rename the file",
-        )  # fmt: skip
-
-
-def _assert_plain_file(where: str, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a link" if stat.S_ISLNK(status.st_mode) else "a device, pipe or socket"
-        raise WrongUse(
-            where, f"{kind}, not a file", expected="plain files and folders", remedy="take it out of the folder"
-        )
-    if status.st_size > LARGEST_FILE:
-        raise WrongUse(
-            where, "a file that is too large", expected=f"at most {LARGEST_FILE} bytes", found=f"{status.st_size}"
-        )
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a foreign file's bytes, and put them on disk; a link that came in its place meanwhile is not followed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file, target.open("xb") as out:
-        _assert_plain_file(str(source), os.fstat(descriptor))
-        left = LARGEST_FILE
-        while chunk := file.read(min(1 << 20, left + 1)):
-            left -= len(chunk)
-            if left < 0:
-                raise WrongUse(str(source), "a file that grows while it is read")
-            out.write(chunk)
-        out.flush()
-        os.fsync(out.fileno())
-
-
 def _own_plan(store: Store, wanted: Asked) -> Plan | None:
     """The campaign's own plan; None where one is to be written."""
     if not store.plan_path.is_file():
+        if not re.fullmatch(NAME, store.folder.name):
+            raise WrongUse(
+                f"--into {store.folder.name}", "a folder that no campaign can be called after",
+                expected="up to 64 letters, digits, dots, underscores and dashes", remedy="name another folder",
+            )  # fmt: skip
         return None
     plan = load_open(store.plan_path).plan
     seal.assert_own_folder(store, plan)
@@ -285,7 +226,7 @@ def _take_host(store: Store, wanted: Asked, assigned: Assigned, staging: Path) -
         )  # fmt: skip
     for path in records:
         target = staging / store.host_path.name
-        _copy(wanted.source / path, target)
+        copy(wanted.source / path, target)
         found = store.read_json(target)
         if not isinstance(found, dict) or not all(isinstance(found.get(key), dict) for key in ("identity", "details")):
             raise DataError(

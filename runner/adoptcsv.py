@@ -25,10 +25,11 @@ class _Group:
     lines: list[int] = field(default_factory=list)
     values: list[AdoptedValue] = field(default_factory=list)
     problem: str = ""
+    taken: dict[str, set[int]] = field(default_factory=dict)  # repeats by unit
 
     def add(self, unit: str, text: str, repeat: str | None, line: int, where: str) -> None:
         """Take one value; one that is no finite number makes the run a failed one."""
-        taken = [old.repeat for old in self.values if old.metric == unit]
+        taken = self.taken.setdefault(unit, set())
         place = len(taken) if repeat is None else int(repeat)
         value = number(text)
         if value is None:
@@ -41,6 +42,7 @@ class _Group:
                 remedy="say what sets the runs apart: block=@column or run=@column",
             )
         else:
+            taken.add(place)
             self.values.append(AdoptedValue(unit, value, place, line))
 
 
@@ -55,6 +57,9 @@ class _Table:
 
 def read(data: bytes, file: str, one: Map, given: dict[str, str], units: frozenset[str]) -> Read:
     """The runs of a table; `units` are those of the plan. Raises DataError and WrongUse with file and line."""
+    if "package" in given:
+        raise WrongUse(f"--map {one.text}", f"{file} is a table: packages are of Go output")
+    suffix = {key: value for key, value in given.items() if key == "suffix"}
     rows = _rows(data, file)
     if not rows:
         raise DataError(file, "an empty table", expected="a line of column names, and rows")
@@ -76,7 +81,7 @@ def read(data: bytes, file: str, one: Map, given: dict[str, str], units: frozens
             (min(group.lines), max(group.lines)),
             () if group.problem else tuple(group.values),
             group.problem or ("" if group.values else f"{file}:{group.lines[0]}: no value"),
-            fields={key: value for key, value in group.fields.items() if key != "case"},
+            fields={key: value for key, value in group.fields.items() if key != "case"} | suffix,
             go=group.fields.get("case", "").startswith("Benchmark"),
         )
         for count, group in enumerate(groups.values(), start=1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from runner import benchfmt
 from runner.adoption import AdoptedValue
+from runner.benchfmt import NO_RESULT
 
 _ENDS = re.compile(rb"^(PASS|FAIL|ok)\b")
 _HEADER = re.compile(rb"^(goos|goarch|pkg|cpu|toolchain):[ \t]")
@@ -150,35 +151,50 @@ def _values(own: list[benchfmt.Record], before: int) -> tuple[AdoptedValue, ...]
 
 
 def _by_name(faults: tuple[benchfmt.Fault, ...], lines: list[bytes], names: list[str]) -> dict[str, benchfmt.Fault]:
-    """The first fault of each benchmark, by its name as written; under "" one that fails every case of the process.
+    """The fault of each benchmark, by its name as written; under "" one that fails every case of the process.
 
     A line that names nobody is a consequence of the named fault before it, such as the `FAIL` at the end of a process in
-    which a benchmark failed. Go measures one benchmark after the other, so that a log whose last line is cut off before
-    a name is whole leaves open only its last one.
+    which a benchmark failed; and where a part failed, Go says so of the whole too, which says nothing of the other parts.
     """
+    said = [(fault, _told_name(lines[fault.line - 1])) for fault in faults]
+    wholes = {whole for _, name in said if name for whole in _wholes(name)}
     found: dict[str, benchfmt.Fault] = {}
-    for fault in faults:
-        line = lines[fault.line - 1]
-        text = line.decode("utf-8", errors="replace")
-        named = _NAMED.search(text)
-        whole = line.endswith(b"\n") or (named is not None and named.end() < len(text))
-        cut = not whole and text.startswith("Bench"[: len(text)])
-        if cut:
-            targets = names[-1:] or [""]
-        elif named:
-            targets = _meant(named[1].rstrip(":"), names)
-        else:
+    for fault, name in said:
+        if name is None:
             targets = [] if found else [""]
+        elif SUFFIX.sub("", name) in wholes:
+            targets = []
+        else:
+            targets = _meant(name, names) if name else names[-1:] or [""]
         for target in targets:
-            found.setdefault(target, fault)
+            if target not in found or (found[target].text.endswith(NO_RESULT) and fault.kind != "malformed"):
+                found[target] = fault  # why a benchmark has no result says more than that it has none
     return {name: fault for name, fault in found.items() if name in names or not _told_better(name, found)}
 
 
+def _told_name(line: bytes) -> str | None:
+    """The benchmark that a fault's line names; None for nobody, "" for the last one of the log.
+
+    Go measures one benchmark after the other, so that a log whose last line is cut off before a name is whole leaves open
+    only its last one.
+    """
+    text = line.decode("utf-8", errors="replace")
+    named = _NAMED.search(text)
+    whole = line.endswith(b"\n") or (named is not None and named.end() < len(text))
+    if not whole and text.startswith("Bench"[: len(text)]):
+        return ""
+    return named[1].rstrip(":") if named else None
+
+
+def _wholes(name: str) -> list[str]:
+    """The benchmarks that a name is a part of."""
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
 def _told_better(name: str, found: dict[str, benchfmt.Fault]) -> bool:
-    """Whether another fault's name is this one with its suffix, or a part of it: Go names a failed part's parent too."""
-    return name != "" and any(
-        other != name and (SUFFIX.sub("", other) == name or other.startswith(f"{name}/")) for other in found
-    )
+    """Whether another fault's name is this one with its suffix: Go writes a failed benchmark's name in both forms."""
+    return name != "" and any(other != name and SUFFIX.sub("", other) == name for other in found)
 
 
 def _meant(name: str, names: list[str]) -> list[str]:

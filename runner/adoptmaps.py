@@ -45,7 +45,7 @@ class Map:
     @property
     def is_table(self) -> bool:
         """Whether this map can only be meant for a CSV file."""
-        return bool(self.columns or self.units or "run" in self.constants)
+        return bool(self.columns or self.units or {"run", "metric"} & self.constants.keys())
 
     def fields(self, path: str, known: Known) -> dict[str, str] | None:
         """What path and constants say of a file; None when the pattern does not match. Raises WrongUse if it does twice."""
@@ -155,7 +155,7 @@ def _halves(text: str) -> tuple[str, list[tuple[str, str]]]:
     pattern, rest = split[1], split[2]
     if not rest:
         return pattern, []
-    parts = re.split(r",(?=[^,=]+=@?[^,=]*(?:,|$)|(?:" + "|".join((*LABELS, *TABLE, "suffix")) + ")=)", rest)
+    parts = re.split(r",(?=[^,=]+=@?[^,=]*(?:,|$)|(?:" + "|".join((*LABELS, *TABLE, "suffix", "package")) + ")=)", rest)
     return pattern, [(part.partition("=")[0], part.partition("=")[2]) for part in parts]
 
 
@@ -168,10 +168,10 @@ def _take(found: Map, key: str, value: str) -> None:
             raise _wrong(found.text, "suffix is no column: expected drop or keep")
         (found.columns if key in LABELS or key in TABLE else found.units)[key] = value[1:]
         return
-    allowed = (*LABELS, "run", "suffix", "metric", "as")
+    allowed = (*LABELS, "run", "suffix", "metric", "package", "as")
     if key not in allowed:
         raise _wrong(found.text, f"unknown key {key!r}; expected one of {', '.join(allowed)}, or UNIT=@column")
-    rule = {"run": r"row|file", "suffix": "|".join(SUFFIX), "metric": r"\S+", "as": "host"} | _FIELDS
+    rule = {"run": r"row|file", "suffix": "|".join(SUFFIX), "metric": r"\S+", "package": r"\S+", "as": "host"} | _FIELDS
     if not re.fullmatch(rule[key] if key != "case" else r".+", value):
         raise _wrong(found.text, f"{key}={value} is not of the form {rule[key]}")
     found.constants[key] = value

@@ -63,13 +63,22 @@ def read_files(
             raise WrongUse(f"--map {one.text}", f"{path} is no .csv file, and this map names columns or rows")
         else:
             found = adoptgo.read(load(path), path)
-            found = replace(found, pieces=tuple(replace(piece, fields=given) for piece in found.pieces))
+            found = _of_package(found, path, given)
         pieces += found.pieces
         notes += found.notes
         for unit, direction in found.better.items():
             if better.setdefault(unit, direction) != direction:
                 raise DataError(path, f"{unit} is better {direction} here, and {better[unit]} in another file")
     return Pieces(tuple(pieces), tuple(notes), better)
+
+
+def _of_package(found: adoptgo.Read, path: str, given: dict[str, str]) -> adoptgo.Read:
+    """The pieces with what path and map say of them; where the map names a package, of this one alone."""
+    wanted = given.get("package")
+    kept = tuple(replace(piece, fields=given) for piece in found.pieces if wanted in (None, piece.package))
+    others = sorted({piece.package for piece in found.pieces if wanted not in (None, piece.package)})
+    notes = (f"{path}: results of other packages, left out: {', '.join(others)}",) if others else ()
+    return replace(found, pieces=kept, notes=(*found.notes, *notes))
 
 
 def runs(read: Pieces, plan: Plan) -> Runs:
@@ -93,7 +102,7 @@ def runs(read: Pieces, plan: Plan) -> Runs:
         _run(key, piece, plan, number, place, units) for place, (number, (key, piece)) in enumerate(_numbered(placed))
     ]
     _directions(read.better, plan)
-    notes = (*read.notes, *_listed(left_out), *_listed(units), *_differing(placed))
+    notes = (*read.notes, *_listed(left_out), *_listed(units), *_uneven(placed), *_differing(placed))
     return Runs(tuple(found), tuple(dict.fromkeys(notes)))
 
 
@@ -190,7 +199,7 @@ def _assert_apart(placed: Sequence[tuple[RunKey, Piece]]) -> None:
             raise DataError(
                 f"{piece.file}:{piece.lines[0]}", f"two packages have this benchmark: {words}",
                 found=f"{other.package!r} at {other.file}:{other.lines[0]}, {piece.package!r} here",
-                remedy="keep the output of each package in a file of its own, and give each a phase",
+                remedy="take one with package=PATH in the map; another one is another campaign or, from a file of its own, a phase",
             )  # fmt: skip
         for name in ("block", "sequence"):
             if name not in piece.fields:
@@ -265,6 +274,20 @@ def _directions(better: Mapping[str, str], plan: Plan) -> None:
                 raise DataError(
                     f"phase {name}", f"{metric.unit} is better {said} in the logs, and {metric.better} in the plan"
                 )
+
+
+def _uneven(placed: Sequence[tuple[RunKey, Piece]]) -> list[str]:
+    """The arms of which some cases have fewer runs: a process that ended early never came to its later benchmarks."""
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for (phase, case, arm), _ in placed:
+        own = counts.setdefault((phase, arm), {})
+        own[case] = own.get(case, 0) + 1
+    return [
+        f"phase {phase}, arm {arm}: {max(own.values())} runs of some cases, fewer of "
+        + ", ".join(f"{case} ({count})" for case, count in own.items() if count < max(own.values()))
+        for (phase, arm), own in counts.items()
+        if len(set(own.values())) > 1
+    ]
 
 
 def _differing(placed: Sequence[tuple[RunKey, Piece]]) -> list[str]:

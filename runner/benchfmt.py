@@ -24,6 +24,8 @@ _SKIPPED = re.compile(r"(^|\s)--- SKIP\b")
 _RESULT_INSIDE = re.compile(r"Benchmark\S{0,300}\s+[0-9]+\s+[+-]?[0-9.]+\S*\s+\S")
 _NAMELESS = re.compile(r"^\s*[0-9]+\s+([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?|[+-]?Inf|NaN)\s+\S*/\S")
 
+NO_RESULT = "was begun and has no result"
+
 
 @dataclass(frozen=True)
 class Record:
@@ -85,7 +87,7 @@ class _Reader:
         """What was read."""
         for name, line in self._lone.items():
             if not any(_belongs(record.name, name) for record in self._records):
-                self._fault("malformed", f"Benchmark{name} was begun and has no result", line)
+                self._fault("malformed", f"Benchmark{name} {NO_RESULT}", line)
         return Log(
             tuple(self._records),
             self._configuration,

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from runner import adopt as adopting
-from runner import seal
+from runner import adoptfolder, seal
 from runner.adopt import adopt, asked
 from runner.adoption import UNKNOWNS
 from runner.adoptmaps import LABELS, parse
 from runner.errors import BenchbookError, DataError, Refused, WrongUse
 from runner.store import Store
 from runner.verify import verify
+from tests import gomodule
 from tests.campaigns import PROJECT, Campaign
 from tests.small import TEXT
 from tests.test_adoption import GOOD
@@ -335,6 +335,12 @@ def test_campaign_and_logs_lie_apart(tmp_path: Path) -> None:
     assert everything(source).keys() == {"old.txt", "new.txt"}
 
 
+def test_a_folder_that_no_campaign_can_be_called_after(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match="a folder that no campaign can be called after"):
+        take(logs(tmp_path), tmp_path / "my logs")
+    assert not (tmp_path / "my logs").exists()
+
+
 def make_link(folder: Path) -> None:
     (folder / "link.txt").symlink_to("/etc/passwd")
 
@@ -349,7 +355,7 @@ def make_pipe(folder: Path) -> None:
 
 def make_large(folder: Path) -> None:
     with (folder / "large.txt").open("wb") as file:
-        file.truncate(adopting.LARGEST_FILE + 1)  # no block of the disk is taken
+        file.truncate(adoptfolder.LARGEST_FILE + 1)  # no block of the disk is taken
 
 
 def make_newline(folder: Path) -> None:
@@ -394,7 +400,7 @@ def test_a_link_to_a_folder_of_logs_is_refused(tmp_path: Path) -> None:
 def test_too_many_files_are_refused(tmp_path: Path) -> None:
     source = tmp_path / "logs"
     source.mkdir()
-    for number in range(adopting.MOST_FILES + 1):
+    for number in range(adoptfolder.MOST_FILES + 1):
         (source / f"{number}.txt").touch()
     with pytest.raises(WrongUse, match="too much for one adoption"):
         take(source, tmp_path / "mine", "{arm}.txt")
@@ -404,7 +410,7 @@ def test_a_link_that_came_in_a_files_place_is_not_followed(tmp_path: Path) -> No
     source = logs(tmp_path)
     (source / "link.txt").symlink_to("old.txt")
     with pytest.raises(OSError, match="symbolic links"):
-        adopting._copy(source / "link.txt", tmp_path / "copy.txt")
+        adoptfolder.copy(source / "link.txt", tmp_path / "copy.txt")
     assert not (tmp_path / "copy.txt").exists()
 
 
@@ -439,7 +445,7 @@ from pathlib import Path
 from runner import adopt
 
 left = int(sys.argv[3])
-rename, copy = os.rename, adopt._copy
+rename, copy = os.rename, adopt.copy
 
 def dying(function):
     def call(*arguments):
@@ -450,7 +456,7 @@ def dying(function):
         return function(*arguments)
     return call
 
-os.rename, adopt._copy = dying(rename), dying(copy)
+os.rename, adopt.copy = dying(rename), dying(copy)
 adopt.shutil.rmtree = dying(adopt.shutil.rmtree)
 adopt.adopt(Path(sys.argv[2]), adopt.asked(Path(sys.argv[1]), sys.argv[4:], (), ()))
 """
@@ -485,6 +491,63 @@ def test_killed_at_any_step_it_can_be_adopted_again(tmp_path: Path, existing: bo
         assert not (folder / ".adopting").exists()
         assert verify(Store.open(folder)).problems == []
     assert step >= 7
+
+
+# Real Go output
+
+BENCHMARKS = """package index
+
+import (
+	"os"
+	"testing"
+)
+
+func when(b *testing.B, name string) bool { return os.Getenv(name) != "" && b.N > 1 }
+
+func BenchmarkGood(b *testing.B) { for i := 0; i < b.N; i++ { } }
+func BenchmarkFatal(b *testing.B) { if when(b, "BAD") { b.Fatal("wrong answer") }; for i := 0; i < b.N; i++ { } }
+func BenchmarkParts(b *testing.B) {
+	b.Run("n 10", func(b *testing.B) { for i := 0; i < b.N; i++ { } })
+	b.Run("n 20", func(b *testing.B) { if when(b, "BAD") { b.Fatal("wrong answer") }; for i := 0; i < b.N; i++ { } })
+}
+func BenchmarkPanic(b *testing.B) { if when(b, "PANIC") { panic("boom") }; for i := 0; i < b.N; i++ { } }
+func BenchmarkSkip(b *testing.B) { if when(b, "BAD") { b.Skip("not here") }; for i := 0; i < b.N; i++ { } }
+"""
+
+
+def test_what_go_itself_writes(tmp_path: Path) -> None:
+    module, source = tmp_path / "module", tmp_path / "logs"
+    module.mkdir()
+    source.mkdir()
+    (module / "go.mod").write_text("module example.org/index\n\ngo 1.21\n")
+    (module / "index.go").write_text("package index\n")
+    (module / "index_test.go").write_text(BENCHMARKS)
+    base = os.environ | gomodule.with_go() | {"GOPROXY": "off", "GOTOOLCHAIN": "local", "HOME": str(tmp_path)}
+    subprocess.run(["go", "test", "-c", "-o", "x.test"], cwd=module, env=base, check=True)
+
+    def execute(name: str, *argv: str, **environment: str) -> None:
+        """A process whose two outputs go into one file, as one keeps them."""
+        binary = ["./x.test", "-test.run=^$", "-test.bench=.", "-test.benchtime=100x", "-test.count=2", *argv]
+        with (source / name).open("ab") as file:
+            subprocess.run(binary, cwd=module, env=base | environment, stdout=file, stderr=file, check=False)
+
+    execute("old.txt")
+    execute("old.txt", BAD="1")
+    execute("old.txt", "-test.v", BAD="1")
+    execute("new.txt", PANIC="1")
+    execute("new.txt", "-test.v")
+    store = take(source, tmp_path / "mine")
+    phase = store.plan().phases["A"]
+    assert {case.name for case in phase.cases} == {"Good", "Fatal", "Parts/n_10", "Parts/n_20", "Panic", "Skip"}
+    failed = {(run.labels.arm, run.labels.case, run.run) for run in store.adoption().runs if run.outcome == "failed"}
+    assert failed == {
+        *(("old", case, run) for case in ("Fatal", "Parts/n_20", "Skip") for run in (2, 3)),
+        ("new", "Panic", 1),
+    }
+    assert store.adoption().content["notes"][-1] == "phase A, arm new: 2 runs of some cases, fewer of Skip (1)"
+    assert len([run for run in store.adoption().runs if run.outcome == "ok" and run.labels.case == "Good"]) == 5
+    assert all(len(run.values) == 2 for run in store.adoption().runs if run.outcome == "ok")
+    assert verify(store).problems == []
 
 
 # The page
@@ -539,5 +602,7 @@ def test_every_map_and_key_of_the_page_is_one() -> None:
         assert re.search(rf"`\{{?{name}\}}?`", PAGE), name
     for name in UNKNOWNS:
         assert re.search(rf"^\| {name} \|", PAGE, re.MULTILINE), name
-    assert f"{adopting.LARGEST_FILE // 10**6} MB" in PAGE
-    assert f"{adopting.MOST_FILES:,}\nfiles" in PAGE or f"{adopting.MOST_FILES:,} files" in PAGE.replace("\n", " ")
+    assert f"{adoptfolder.LARGEST_FILE // 10**6} MB" in PAGE
+    assert f"{adoptfolder.MOST_FILES:,}\nfiles" in PAGE or f"{adoptfolder.MOST_FILES:,} files" in PAGE.replace(
+        "\n", " "
+    )

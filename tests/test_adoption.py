@@ -122,11 +122,13 @@ FAILED = "--- FAIL: BenchmarkScan/rows=10-8\n    a_test.go:7: wrong answer\n"
         (HEADER + "BenchmarkLoad-8 100 12 ns/op\nBenchmarkSc", {"Load-8"}, "the log ends in the middle of a line"),
         (GOOD.replace("PASS", "fatal error: out of memory"), {"Load-8", "Scan/rows=10-8"}, "fatal error: out of memory"),
         (GOOD.replace("20.0 ns", "NaN ns"), {"Scan/rows=10-8"}, "expected a finite number for ns/op"),
+        (HEADER + "BenchmarkScan/a-8 1 2 ns/op\nBenchmarkLoad-8 1 2 ns/op\n--- FAIL: BenchmarkScan\nFAIL\n", {"Scan/a-8"}, "FAIL"),
+        (HEADER + "BenchmarkSlow\n    a_test.go:1: not here\n--- SKIP: BenchmarkSlow\nPASS\n", {"Slow"}, "skipped"),
         (GOOD.replace("PASS", "--- SKIP: BenchmarkSlow-8\nPASS"), {"Slow-8"}, "skipped"),
         (HEADER + "BenchmarkLoad-8 100 12 ns/op\nBenchmarkLoad-8 \t--- FAIL: BenchmarkLoad-8\nFAIL\n", {"Load-8"}, "FAIL"),
         (
             HEADER + "BenchmarkScan/a-8 1 2 ns/op\n--- FAIL: BenchmarkScan\n    --- FAIL: BenchmarkScan/b\nFAIL\n",
-            {"Scan/a-8", "Scan/b"},  # the parent failed too: what it had measured before is not trusted
+            {"Scan/b"},  # that Scan failed too is said because of this part
             "FAIL",
         ),
     ],
@@ -166,6 +168,10 @@ def test_results_of_two_packages_in_one_process_are_no_run() -> None:
     files = {"old.txt": GOOD + GOOD.replace("example.org/a", "example.org/b"), "new.txt": GOOD}
     with pytest.raises(DataError, match="two packages have this benchmark: phase A, case Load, arm old"):
         adopted(files, "{arm}.txt")
+    plan = plan_of(files, "{arm}.txt:package=example.org/a")
+    found = runs(pieces(files, plan, "{arm}.txt:package=example.org/a"), plan)
+    assert [run.run for run in found.runs if run.labels.case == "Load"] == [1, 1]
+    assert found.notes == ("old.txt: results of other packages, left out: example.org/b",)
 
 
 # Maps
