@@ -18,7 +18,7 @@ from analysis.drawing import Picture
 from analysis.intervals import index_digest
 from analysis.page_parts import Section, bullets, folded, heading, paragraphs, section
 from analysis.report import PhaseReport, undefined_statistics
-from analysis.sentences import listed
+from analysis.sentences import interval_name, listed
 from analysis.tables import Markup, escaped
 from runner.store import AdoptedRun
 
@@ -223,7 +223,10 @@ def design(report: PhaseReport) -> Section:
         ("blocks, as planned", str(phase.blocks)),
         ("repeats, as planned", str(phase.repeats)),
         ("order seed, as planned", str(phase.order_seed)),
-        ("primary interval", f"{report.primary}, level {report.statistics.level:g}"),
+        (
+            "interval" if not report.paired else "primary interval",
+            f"{interval_name(report.primary, report.paired)}, level {report.statistics.level:g}",
+        ),
         ("left undefined, chosen here", listed(undefined_statistics(report.plan)) or "nothing"),
         ("command, as planned", tables.code(" ".join(phase.argv))),
     ]

@@ -12,7 +12,15 @@ import pytest
 PROJECT = Path(__file__).resolve().parent.parent
 FOLDERS = {name: sorted((PROJECT / name).rglob("*.py")) for name in ("runner", "analysis", "workloads")}
 SOURCES = [path for paths in FOLDERS.values() for path in paths]
-FROM_RUNNER = {"plan", "plantypes", "seal", "store", "benchfmt", "rawlog", "errors"}  # what analysis may know of the runner
+FROM_RUNNER = {
+    "plan",
+    "plantypes",
+    "seal",
+    "store",
+    "benchfmt",
+    "rawlog",
+    "errors",
+}  # what analysis may know of the runner
 HEAVY = {"numpy", "pandas", "scipy", "matplotlib", "papermill", "nbformat"}  # the pinned host does without
 UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 UNSAFE_CALLS = {"eval", "exec", "__import__", "os.system", "os.popen", "os.spawnl", "os.spawnv"} | {
