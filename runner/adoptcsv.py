@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from runner.adoptgo import Piece, Read
@@ -25,6 +26,7 @@ class _Group:
     lines: list[int] = field(default_factory=list)
     values: list[AdoptedValue] = field(default_factory=list)
     problem: str = ""
+    empty: list[str] = field(default_factory=list)  # units of cells in which nothing is: nothing was measured
     taken: dict[str, set[int]] = field(default_factory=dict)  # repeats by unit
 
     def add(self, unit: str, text: str, repeat: str | None, line: int, where: str) -> None:
@@ -87,6 +89,8 @@ def read(data: bytes, file: str, one: Map, given: dict[str, str], units: frozens
         for count, group in enumerate(groups.values(), start=1)
     )
     notes = [f"{file}: columns that were not read: {', '.join(table.unread)}"] if table.unread else []
+    empty = Counter(unit for group in groups.values() for unit in group.empty)
+    notes += [f"{file}: empty cells, taken for nothing measured: {count} of {unit}" for unit, count in empty.items()]
     return Read(pieces, (*notes, *([] if pieces else [f"{file}: no result in it"])))
 
 
@@ -168,7 +172,11 @@ def _take_row(
     group.lines.append(line)
     if table.units:
         for unit, column in table.units.items():
-            group.add(unit, row[column].strip(), cells.get("repeat"), line, where)
+            text = row[column].strip()
+            if text:
+                group.add(unit, text, cells.get("repeat"), line, where)
+            else:
+                group.empty.append(unit)
     else:
         unit = cells.get("metric") or given.get("metric", "")
         if not re.fullmatch(r"\S{1,120}", unit):

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from runner import benchfmt
 from runner.adoption import AdoptedValue
 from runner.benchfmt import NO_RESULT
+from runner.errors import DataError
 
 _ENDS = re.compile(rb"^(PASS|FAIL|ok)\b")
 _HEADER = re.compile(rb"^(goos|goarch|pkg|cpu|toolchain):[ \t]")
 _CONFIGURATION = re.compile(rb"^[a-z][^\s:A-Z]*:[ \t]")
 _RESULT = re.compile(rb"^Benchmark[^a-z\s]\S*(\s|$)")
 _NAMED = re.compile(r"Benchmark([^a-z\s]\S*)")
+_EVENTS = re.compile(rb'^\s*\{[^\n]{0,300}"Action":')
 HOST = ("goos", "goarch", "cpu", "toolchain")
 _USUAL = re.compile(r"^(PASS$|ok\s|\?\s|coverage: |testing: warning: |=== RUN|\s+\S+_test\.go:\d+:)")
 SUFFIX = re.compile(r"-[1-9][0-9]*$")
@@ -84,23 +86,34 @@ def _begins(line: bytes) -> bool:
     return configuration or _RESULT.match(line) is not None
 
 
-def read(data: bytes, file: str) -> Read:
-    """Every process of a file of Go output, case by case."""
+def read(data: bytes, file: str, case: str | None = None) -> Read:
+    """Every process of a file of Go output, case by case.
+
+    Where the file is known to be of one case, a process without any result is a failed run of it, and so is an empty file;
+    else it is noted. Raises DataError for the events of `go test -json`, which are no text of this format.
+    """
+    if _EVENTS.match(data):
+        raise DataError(
+            f"{file}:1", "events of go test -json", expected="the text that go test writes without -json",
+            remedy="put the Output fields of the events together, or leave the file out with --ignore",
+        )  # fmt: skip
     pieces: list[Piece] = []
     notes: list[str] = []
     better: dict[str, str] = {}
     data = data.removeprefix(b"\xef\xbb\xbf")
     for number, (first, part) in enumerate(processes(data), start=1):
-        found = _process(part, file, number, first - 1)
+        found = _process(part, file, number, first - 1, case)
         pieces += found.pieces
         notes += found.notes
         better |= found.better
+    if not data and case:
+        pieces.append(Piece(file, 1, case, (1, 1), (), f"{file}:1: an empty file"))
     if not pieces:
         notes.append(f"{file}: no result in it")
     return Read(tuple(pieces), tuple(notes), better)
 
 
-def _process(part: bytes, file: str, number: int, before: int) -> Read:
+def _process(part: bytes, file: str, number: int, before: int, case: str | None) -> Read:
     log = benchfmt.parse(part)
     lines = list(_lines(part))
     records: dict[str, list[benchfmt.Record]] = {}
@@ -126,9 +139,13 @@ def _process(part: bytes, file: str, number: int, before: int) -> Read:
         )
     pieces = [replace(piece, values=()) if piece.problem else piece for piece in pieces]
     notes = [_odd(lines, log, file, before)] if log.text_lines else []
-    if not pieces and log.faults:
-        fault = log.faults[0]
-        notes.append(f"{file}:{fault.line + before}: a process without a result: {fault.kind}: {fault.text}")
+    if not pieces:
+        line, why = next(((fault.line, f": {fault.kind}: {fault.text}") for fault in log.faults), (1, ""))
+        text = f"{file}:{line + before}: a process without a result{why}"
+        if case:
+            pieces.append(Piece(file, number, case, (1 + before, len(lines) + before), (), text))
+        elif why:
+            notes.append(text)
     return Read(tuple(pieces), tuple(filter(None, notes)), log.better)
 
 

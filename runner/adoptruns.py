@@ -62,7 +62,8 @@ def read_files(
         elif one.is_table:
             raise WrongUse(f"--map {one.text}", f"{path} is no .csv file, and this map names columns or rows")
         else:
-            found = adoptgo.read(load(path), path)
+            case = given.get("case")
+            found = adoptgo.read(load(path), path, case and case_forms(case)[-1])
             found = _of_package(found, path, given)
         pieces += found.pieces
         notes += found.notes
@@ -194,7 +195,7 @@ def _assert_apart(placed: Sequence[tuple[RunKey, Piece]]) -> None:
         if ("block" in other.fields) != ("block" in piece.fields):
             raise DataError(f"{piece.file}:{piece.lines[0]}", "some runs of this phase have a block, and some have none",
                             found=f"{other.file} and {piece.file}", remedy="give all of them a block, or none")  # fmt: skip
-        other = packages.setdefault(key, piece)
+        other = packages.setdefault(key, piece) if piece.values and piece.package else piece
         if other.package != piece.package:
             raise DataError(
                 f"{piece.file}:{piece.lines[0]}", f"two packages have this benchmark: {words}",
@@ -318,6 +319,9 @@ def reread(content: Any, digest: str, load: Callable[[str, str], bytes], plan: C
     if content["format"] != FORMAT:
         raise DataError("adoption.json", "another format", expected=str(FORMAT), found=str(content["format"]))
     files: dict[str, str] = content["files"]
+    outside = [name for name in files if {"", ".", ".."} & set(name.split("/"))]
+    if outside:
+        raise DataError("adoption.json", "a file that is not below the campaign", found=", ".join(outside))
     for name in files.keys() & {"plan.toml"}:
         load(name, files[name])
     own = plan()

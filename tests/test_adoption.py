@@ -157,6 +157,33 @@ def test_lines_that_are_nothing_are_named() -> None:
     assert "a process without a result" in go(HEADER + "panic: no\nFAIL\n").notes[0]
 
 
+def test_a_process_without_a_result_is_a_failed_run_where_the_case_is_known() -> None:
+    crashed = HEADER + "panic: no\nexit status 2\nFAIL\ta\t0.1s\n"
+    files = {
+        "old-1.txt": "",
+        "old-2.txt": crashed,
+        "new-1.txt": suffixed("Load"),
+        "new-2.txt": suffixed("Load") + HEADER,
+    }
+    found = adopted(files, "{arm}-{block}.txt:case=Load".replace("{block}", "*"))
+    assert [(run.labels.arm, run.outcome, run.reason) for run in found] == [
+        ("new", "ok", ""),
+        ("new", "ok", ""),
+        ("new", "failed", "new-2.txt:7: a process without a result"),
+        ("old", "failed", "old-1.txt:1: an empty file"),
+        ("old", "failed", "old-2.txt:5: a process without a result: failure: panic: no"),
+    ]
+    assert go(crashed).notes == (
+        "old.txt:5: a process without a result: failure: panic: no",
+        "old.txt: no result in it",
+    )
+
+
+def test_events_are_refused() -> None:
+    with pytest.raises(DataError, match="events of go test -json"):
+        go('{"Time":"2026-01-01T00:00:00Z","Action":"output","Output":"BenchmarkLoad-8 1 2 ns/op\\n"}\n')
+
+
 def test_not_utf8_is_named() -> None:
     read = adoptgo.read(GOOD.encode().replace(b"PASS", b"\xff\xfe"), "a.txt")
     assert {piece.problem for piece in read.pieces} == {"a.txt:7: malformed: not UTF-8: invalid start byte"}
@@ -340,6 +367,16 @@ def test_a_table_of_another_encoding_is_named() -> None:
 def test_columns_that_are_not_read_are_named() -> None:
     read = adoptcsv.read(b"case,arm,block,ns/op,host\nL,x,1,1,h\n", "r.csv", parse("r.csv"), {}, frozenset())
     assert read.notes == ("r.csv: columns that were not read: host",)
+
+
+def test_an_empty_cell_is_nothing_measured() -> None:
+    text = "case,arm,block,ns/op,B/op\n" + "".join(f"L,{arm},1,1,\nS,{arm},1,2,64\n" for arm in "xy")
+    found = table(text, "r.csv")
+    assert [[value.metric for value in run.values] for run in found] == [["ns/op"], ["ns/op", "B/op"]] * 2
+    read = pieces({"r.csv": text}, None, "r.csv")
+    assert read.notes == ("r.csv: empty cells, taken for nothing measured: 2 of B/op",)
+    found = table("case,arm,block,ns/op\nL,x,1,\nL,x,2,1\nL,y,1,1\n", "r.csv")
+    assert [run.reason for run in found] == ["r.csv:2: no value", "", ""]
 
 
 def test_columns_of_a_file_that_is_no_table_are_refused() -> None:
