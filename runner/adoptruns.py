@@ -283,7 +283,14 @@ def _uneven(placed: Sequence[tuple[RunKey, Piece]]) -> list[str]:
     for (phase, case, arm), _ in placed:
         own = counts.setdefault((phase, arm), {})
         own[case] = own.get(case, 0) + 1
-    return [
+    cases: dict[str, dict[str, None]] = {}
+    for phase, case, _ in (key for key, _ in placed):
+        cases.setdefault(phase, {})[case] = None
+    absent = {key: [case for case in cases[key[0]] if case not in own] for key, own in counts.items()}
+    notes = [
+        f"phase {phase}, arm {arm}: no run of {', '.join(names)}" for (phase, arm), names in absent.items() if names
+    ]
+    return notes + [
         f"phase {phase}, arm {arm}: {max(own.values())} runs of some cases, fewer of "
         + ", ".join(f"{case} ({count})" for case, count in own.items() if count < max(own.values()))
         for (phase, arm), own in counts.items()

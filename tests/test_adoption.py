@@ -495,6 +495,15 @@ def test_what_differs_between_arms_is_named() -> None:
     assert notes == ("phase A: cpu is not the same in all runs: Two (arm new); One (arm old)",)
 
 
+def test_arms_that_lack_a_case_or_some_runs_of_it_are_named() -> None:
+    files = {"old.txt": suffixed("A", "B") * 2 + suffixed("A"), "new.txt": suffixed("A")}
+    plan = plan_of(files, "{arm}.txt")
+    assert runs(pieces(files, plan, "{arm}.txt"), plan).notes == (
+        "phase A, arm new: no run of B",
+        "phase A, arm old: 3 runs of some cases, fewer of B (2)",
+    )
+
+
 def test_runs_in_the_record_and_in_a_ledger() -> None:
     found = adopted({"old.txt": GOOD * 2, "new.txt": GOOD.replace("PASS", "panic: x")}, "{arm}.txt")
     adoption = Adoption(
