@@ -25,6 +25,8 @@ Over several cases, in this order:
 4. nominal-only: it holds for every case by the percentile interval, and not for every case by t.
 5. unresolved: neither.
 
+An unpaired estimate has Welch's t interval alone: a claim that asks for a percentile interval is not evaluable on it.
+
 A percentile interval counts for 1 and 3 only together with t, on the same side: what is not enough to support
 a claim is not enough to contradict it. An estimate with a failed or missing run supports nothing and
 contradicts nothing.
@@ -149,6 +151,8 @@ def evaluate(claim: Claim, estimates: Iterable[Estimate], *, primary: str) -> Cl
     named = [pool[name] for name in names if name in pool]
     others = [e for name, e in pool.items() if name not in names] if rule.kind in ("largest", "smallest") else []
     status, reason = _status(claim, Asked(rule, kind, names, tuple(named), tuple(others)))
+    if any(not e.paired and e.t for e in named):
+        reason += " Arms were not paired; the interval is Welch's t."
     return ClaimResult(claim.id, claim.text, status, reason, tuple(named + others))
 
 
@@ -251,16 +255,21 @@ def _judge_extreme(rule: Rule, interval: Interval, others: Sequence[Estimate], k
     return Verdict("open", overlapping) if overlapping else Verdict("holds")
 
 
+_WITHOUT_INTERVAL = ("one-block", "one-process", "no-spread", "no-interval")
+
+
 def _flaw(estimate: Estimate, asked: Asked) -> str:
     """Why a claim cannot rest on an estimate, or nothing."""
     missing = gaps(estimate)
     if missing:
         return f"{estimate.case} lacks {gap_words(missing)}"
-    if not estimate.blocks or estimate.point is None:
+    if (estimate.paired and not estimate.blocks) or estimate.point is None:
         return f"{estimate.case} has no estimate"
     absent = [kind for kind in asked.kinds if estimate.interval(kind) is None]
     if asked.rule.kind != "point_within" and absent:
-        causes = [w.text for w in estimate.warnings if w.kind in ("one-block", "no-spread", "no-interval")]
+        if not estimate.paired and asked.kind == "percentile":
+            return f"{estimate.case} has no percentile interval, since no blocks are known that it could be over"
+        causes = [w.text for w in estimate.warnings if w.kind in _WITHOUT_INTERVAL]
         why = f" ({causes[0].rstrip('.')})" if causes else ""
         return f"{estimate.case} has no {absent[-1]} interval{why}"
     return ""

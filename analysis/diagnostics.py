@@ -81,6 +81,8 @@ def warnings_for(
     level: float,
     without: Callable[[int], Interval | None],
     steady: bool = False,
+    ordered: bool = True,
+    known: str = "planned blocks",
 ) -> tuple[EstimateWarning, ...]:
     """Every warning that the evidence calls for, in a fixed order: missing runs, causes of nulls, doubts.
 
@@ -93,18 +95,22 @@ def warnings_for(
     steady : bool
         A count that is the same in every block but for its last digits (`is_steady`): neither a block that
         decides nor a drift is looked for, since what is left to find them in is rounding.
+    ordered : bool
+        Whether the order of the runs is known: without it nothing can be said of a drift.
+    known : str
+        What the blocks are that the estimate could have used.
     """
     half = intervals.half_width(evidence.logs, level)
     found = (
         failed_runs(estimate),
         replaced_blocks(estimate),
-        few_blocks(estimate, evidence.planned),
+        few_blocks(estimate, evidence.planned, known),
         not_computable(estimate, evidence),
         no_exact_interval(estimate),
         None if steady else one_block_decides(estimate, evidence.logs, primary, without),
         intervals_disagree(estimate),
         sampling_decides(estimate),
-        None if steady else drift(estimate, evidence, level, half),
+        None if steady or not ordered else drift(estimate, evidence, level, half),
         repeats_disagree(evidence.spreads, half),
     )
     return tuple(warning for warning in found if warning is not None)
@@ -141,7 +147,7 @@ def replaced_blocks(estimate: Estimate) -> EstimateWarning | None:
     return EstimateWarning("replaced-blocks", f"Void and replaced: {words}.")
 
 
-def few_blocks(estimate: Estimate, planned: int) -> EstimateWarning | None:
+def few_blocks(estimate: Estimate, planned: int, known: str = "planned blocks") -> EstimateWarning | None:
     """Fewer blocks than six, or than planned; the missing ones are named."""
     used = len(estimate.blocks)
     if used >= FEW_BLOCKS and used >= planned:
@@ -150,7 +156,7 @@ def few_blocks(estimate: Estimate, planned: int) -> EstimateWarning | None:
     named = f"; missing: {listed(f'block {block}' for block in lost)}" if lost else ""
     covers = intervals.covers("percentile", used)
     share = f"; a percentile interval covers about {covers.percent}% at that number" if covers else ""
-    return EstimateWarning("few-blocks", f"Used: {used} of {planned} planned blocks{named}{share}.")
+    return EstimateWarning("few-blocks", f"Used: {used} of {planned} {known}{named}{share}.")
 
 
 def not_computable(estimate: Estimate, evidence: Evidence) -> EstimateWarning | None:

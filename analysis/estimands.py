@@ -110,6 +110,8 @@ def estimates(
     extra: Mapping[Key, Sequence[EstimateWarning]] | None = None,
     measured: Mapping[str, Collection[str]] | None = None,
     counted: Collection[str] = (),
+    ordered: bool = True,
+    known: str = "planned blocks",
 ) -> tuple[Estimate, ...]:
     """Every estimate of a phase, in plan order: contrast, then case, then metric.
 
@@ -135,7 +137,7 @@ def estimates(
         The metrics that each case measures by plan; without it every case measures all. A pair that is not
         planned has no estimate, and so is no member of a family either.
     counted : metrics
-        Those that are counted outside of timing; see `diagnostics.warnings_for`.
+        Those that are counted outside of timing; see `diagnostics.warnings_for`, as for ``ordered`` and ``known``.
 
     Returns
     -------
@@ -160,7 +162,16 @@ def estimates(
     for estimate, (_, evidence) in zip(found, gathered, strict=True):
         without = Without(_floats(estimate.ratios), primary, level, seed, resamples)
         steady = estimate.metric in counted and is_steady(evidence.logs)
-        warnings = warnings_for(estimate, evidence, primary=primary, level=level, without=without, steady=steady)
+        warnings = warnings_for(
+            estimate,
+            evidence,
+            primary=primary,
+            level=level,
+            without=without,
+            steady=steady,
+            ordered=ordered,
+            known=known,
+        )
         foreign = _unplanned(estimate, values, design)
         warned.append(replace(estimate, warnings=warnings + foreign))
     return add_warnings(with_holm(warned, *holm_family), extra or {})
@@ -368,9 +379,10 @@ def _estimate_json(estimate: Estimate) -> dict[str, Any]:
         "holm_p": _number(estimate.holm_p),
         "blocks": list(estimate.blocks),
         "missing": [
-            {"block": m.block, "arm": m.arm, "reason": m.reason, "replaced_by": m.replaced_by} for m in estimate.missing
+            {m.unit: m.block, "arm": m.arm, "reason": m.reason, "replaced_by": m.replaced_by} for m in estimate.missing
         ],
         "warnings": [{"kind": w.kind, "text": w.text} for w in estimate.warnings],
+        **({} if estimate.paired else {"paired": False, "processes": list(estimate.processes)}),
     }
 
 

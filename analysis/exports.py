@@ -5,9 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterable, Sequence
 
 from analysis import estimands, formats
+from analysis.model import Estimate
 from analysis.report import PhaseReport
+from analysis.sentences import interval_name
+from analysis.tables import processes_text
 from runner.store import Store
 
 
@@ -24,24 +28,27 @@ def as_json(report: PhaseReport) -> str:
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
+COLUMNS = (
+    "contrast",
+    "case",
+    "metric",
+    "point",
+    "t_low",
+    "t_high",
+    "percentile_low",
+    "percentile_high",
+    "holm_p",
+    "blocks",
+    "warnings",
+)
+UNPAIRED_COLUMNS = ("paired", "numerator_processes", "denominator_processes")
+
+
 def as_csv(report: PhaseReport) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        (
-            "contrast",
-            "case",
-            "metric",
-            "point",
-            "t_low",
-            "t_high",
-            "percentile_low",
-            "percentile_high",
-            "holm_p",
-            "blocks",
-            "warnings",
-        )
-    )
+    unpaired = any(not e.paired for e in report.estimates)
+    writer.writerow((*COLUMNS, *UNPAIRED_COLUMNS) if unpaired else COLUMNS)
     for e in report.estimates:
         writer.writerow(
             (
@@ -54,28 +61,43 @@ def as_csv(report: PhaseReport) -> str:
                 e.holm_p,
                 len(e.blocks),
                 "; ".join(warning.kind for warning in e.warnings),
+                *((str(e.paired).lower(), *e.processes) if unpaired else ()),
             )
         )
     return out.getvalue()
 
 
 def as_markdown(report: PhaseReport) -> str:
+    if not report.paired:
+        return _table(
+            ("contrast", "case", "metric", f"ratio [{interval_name('t', paired=False)}]", "processes", "warnings"),
+            [(*_named(e), formats.ratio_text(e.point, e.t), processes_text(e), _kinds(e)) for e in report.estimates],
+        )
     other = "percentile" if report.primary == "t" else "t"
-    lines = [
-        f"| contrast | case | metric | ratio [{report.primary}] | {other} | blocks | warnings |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for e in report.estimates:
-        cells = (
-            e.contrast,
-            e.case,
-            e.metric,
+    rows = [
+        (
+            *_named(e),
             formats.ratio_text(e.point, e.interval(report.primary)),
             formats.interval_text(e.interval(other)),
             str(len(e.blocks)),
-            ", ".join(w.kind for w in e.warnings),
+            _kinds(e),
         )
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        for e in report.estimates
+    ]
+    return _table(("contrast", "case", "metric", f"ratio [{report.primary}]", other, "blocks", "warnings"), rows)
+
+
+def _named(estimate: Estimate) -> tuple[str, str, str]:
+    return estimate.contrast, estimate.case, estimate.metric
+
+
+def _kinds(estimate: Estimate) -> str:
+    return ", ".join(warning.kind for warning in estimate.warnings)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 

@@ -31,6 +31,7 @@ from analysis.figures_blocks import blocks_in_order, order_map
 from analysis.figures_strip import strip
 from analysis.formats import duration_text, fixed, ratio_text
 from analysis.model import Estimate, Interval
+from analysis.sentences import UNPAIRED_INTERVAL
 
 __all__ = ["arm_style", "blocks_in_order", "forest", "order_map", "side_words", "strip", "where_time_goes"]
 
@@ -79,7 +80,8 @@ def forest(
     contrasts : "final/before" names, or a mapping from them to a short text.
     cases : case names in plan order, or a mapping from a group's heading to its cases.
     metric : the metric to draw, such as "ns/op".
-    primary : "t" or "percentile"; its interval is the thick bar, the other one the thin one below it.
+    primary : "t" or "percentile"; its interval is the thick bar, the other one the thin one below it. Of unpaired
+        estimates there is one interval, and no block.
     arms : all arms of the campaign in plan order (for `arm_style`).
     """
     texts = dict(contrasts) if isinstance(contrasts, Mapping) else dict.fromkeys(contrasts, "")
@@ -97,11 +99,16 @@ def forest(
 
 
 def _forest_alt(panels: Mapping[str, Mapping[str, Estimate | None]], metric: str, primary: str) -> str:
-    lines = [f"Forest plot of {metric} ratios with {primary} intervals."]
+    beside = f"with {primary} intervals" if _paired(panels) else f"with intervals by {UNPAIRED_INTERVAL}"
+    lines = [f"Forest plot of {metric} ratios {beside}."]
     for contrast, rows in panels.items():
         told = [f"{case} {_numbers(estimate, primary)}" for case, estimate in rows.items()]
         lines.append(f"{contrast}: " + "; ".join(told) + ".")
     return " ".join(lines)
+
+
+def _paired(panels: Mapping[str, Mapping[str, Estimate | None]]) -> bool:
+    return all(e.paired for rows in panels.values() for e in rows.values() if e)
 
 
 def _numbers(estimate: Estimate | None, primary: str) -> str:
@@ -126,7 +133,7 @@ def _forest(
     key = 0.62 if narrow else 0.34
     sheet = Sheet(narrow, key + len(panels) * (title + sides + rows + ticks + 0.08))
     left, right = (0.14, 0.14) if narrow else (2.15, 1.75)
-    _forest_key(sheet, primary)
+    _forest_key(sheet, primary, paired=_paired(panels))
     top = key
     for contrast, estimates in panels.items():
         numerator = contrast.split("/")[0]
@@ -156,13 +163,15 @@ def _forest(
     return sheet.figure
 
 
-def _forest_key(sheet: Sheet, primary: str) -> None:
+def _forest_key(sheet: Sheet, primary: str, paired: bool) -> None:
     other = "percentile" if primary == "t" else "t"
+    leading = f"{primary} interval (primary)" if paired else f"{UNPAIRED_INTERVAL}; no blocks are known"
     handles = [
-        Line2D([], [], color=SOFT, linewidth=5, solid_capstyle="butt", label=f"{primary} interval (primary)"),
+        Line2D([], [], color=SOFT, linewidth=5, solid_capstyle="butt", label=leading),
         Line2D([], [], color=INK, linewidth=1.2, marker="|", markersize=5, label=f"{other} interval"),
         Line2D([], [], color=SOFT, linewidth=0, marker="|", markersize=7, label="single blocks"),
     ]
+    handles = handles if paired else handles[:1]
     sheet.figure.legend(
         handles=handles,
         loc="upper left",

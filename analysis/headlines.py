@@ -54,16 +54,18 @@ def contrast_sentence(report: PhaseReport, contrast: str) -> str:
     return text
 
 
-def _standings(whole: list[Estimate], primary: str) -> str:
+def _standings(whole: list[Estimate], kind: str) -> str:
     """``3 of 8 t intervals exclude 1 (3 below), 5 include it: not resolved by this data``."""
-    standings = [standing(e, primary) for e in whole]
+    standings = [standing(e, kind) for e in whole]
+    paired = all(e.paired for e in whole)
+    primary, every = (kind, "block") if paired else ("unpaired Welch's t", "process")
     if len(whole) == 1:
         return {
             "below": f"the {primary} interval excludes 1 (below)",
             "above": f"the {primary} interval excludes 1 (above)",
             "nominal": "only the percentile interval excludes 1",
             "includes": f"the {primary} interval includes 1: not resolved by this data",
-            "constant": "the same in every block, so without an interval",
+            "constant": f"the same in every {every}, so without an interval",
         }.get(standings[0], "without an interval")
     below, above, nominal = (standings.count(name) for name in ("below", "above", "nominal"))
     includes, constant, none = (standings.count(name) for name in ("includes", "constant", "none"))
@@ -79,7 +81,7 @@ def _standings(whole: list[Estimate], primary: str) -> str:
         it = "it" if excludes else "1"
         told.append(f"{includes} include{'s' * (includes == 1)} {it}: not resolved by this data")
     if constant:
-        told.append(f"{constant} the same in every block, so without an interval")
+        told.append(f"{constant} the same in every {every}, so without an interval")
     if none:
         told.append(f"{none} without an interval")
     return ", ".join(told)

@@ -26,7 +26,7 @@ from analysis.model import Interval
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_LARGEST = 1e300  # a ratio beyond it, or below its inverse, is no ratio of measurements
+LARGEST = 1e300  # a ratio beyond it, or below its inverse, is no ratio of measurements
 _CHUNK_BYTES = 4 << 20  # of resample means held at once: they stay in the cache, and memory stays flat
 
 # Measured coverage of the nominal 95% intervals in percent, by blocks (method page): normal block noise,
@@ -71,7 +71,7 @@ def ratios_of(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Floats:
     usable = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         ratios = np.divide(x, y, out=np.full(x.shape, np.nan), where=usable)
-        inside = (ratios > 1 / _LARGEST) & (ratios < _LARGEST)
+        inside = (ratios > 1 / LARGEST) & (ratios < LARGEST)
     return np.where(inside, ratios, np.nan)
 
 
@@ -125,7 +125,7 @@ def t_interval(logs: npt.ArrayLike, level: float) -> Interval | None:
     if half is None:
         return None
     mean = _moments(logs)[0]
-    if abs(mean) + half > math.log(_LARGEST):
+    if abs(mean) + half > math.log(LARGEST):
         return None
     return math.exp(mean - half), math.exp(mean + half)
 

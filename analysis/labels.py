@@ -2,6 +2,8 @@
 
 Three witnesses must agree on every run: the sealed orders (with the journal's replacements), the run's own record in
 its own folder, and the benchmark name in its raw output. The aggregate, metrics.csv, is then compared row by row.
+
+Labels of adopted logs have one witness, the record that `adopt` made from names and paths; the aggregate is compared with it.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from dataclasses import dataclass, field
 from analysis.samples import run_samples
 from runner.errors import DataError
 from runner.plan import Plan
-from runner.store import Labels, Ledger, Store, labels_from
+from runner.store import AdoptedRun, Adoption, Labels, Ledger, Store, labels_from
 
-Row = tuple[str, str, str, int, int, int, int, str, float]
+UNKNOWN = "unknown"  # in the aggregate of adopted logs: a block or place that no log tells
+Place = int | str
+Row = tuple[str, str, str, Place, Place, Place, int, str, float]
 
 
 @dataclass
@@ -26,6 +30,7 @@ class LabelReport:
     recorded_runs: int = 0
     rows: int = 0
     rows_expected: int = 0
+    adopted: bool = False
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -35,6 +40,11 @@ class LabelReport:
 
     def sentence(self) -> str:
         """The outcome in one sentence."""
+        if self.hold and self.adopted:
+            return (
+                f"All {self.rows} rows of metrics.csv carry the case and arm of the record that was made at the adoption, "
+                f"from the names of {self.recorded_runs} runs in the adopted files; nothing else witnesses them."
+            )
         if self.hold:
             text = (
                 f"All {self.rows} rows of metrics.csv carry the case, arm and block of the sealed plan; each of the "
@@ -47,6 +57,8 @@ class LabelReport:
 
 def check_labels(store: Store, plan: Plan, ledger: Ledger | None = None) -> LabelReport:
     """Compare the witnesses. Problems are collected, not raised, so that all of them are named."""
+    if store.state() == "adopted":
+        return check_adopted(store, store.adoption())
     ledger = ledger or store.ledger()
     report = LabelReport()
     entries = ledger.labels()
@@ -57,9 +69,40 @@ def check_labels(store: Store, plan: Plan, ledger: Ledger | None = None) -> Labe
     return report
 
 
+def check_adopted(store: Store, adoption: Adoption) -> LabelReport:
+    """Compare the aggregate of adopted logs with their record, and look for a run that is there twice."""
+    runs = Counter((*_adopted_places(run), run.run) for run in adoption.runs)
+    report = LabelReport(len(adoption.runs), len(adoption.runs), adopted=True)
+    report.problems += [f"duplicate: {count} runs with the labels {key}" for key, count in runs.items() if count > 1]
+    rows = Counter(
+        (*_adopted_places(run), value.repeat, value.metric, value.value)
+        for run in adoption.runs
+        for value in run.values
+    )
+    report.rows_expected = rows.total()
+    _compare_rows(store, rows, report)
+    return report
+
+
+def _adopted_places(run: AdoptedRun) -> tuple[str, str, str, Place, Place, Place]:
+    labels = run.labels
+    return (
+        labels.phase,
+        labels.case,
+        labels.arm,
+        labels.block if run.paired else UNKNOWN,
+        labels.position if labels.position >= 0 else UNKNOWN,
+        labels.sequence if run.ordered else UNKNOWN,
+    )
+
+
 def assert_labels(store: Store, plan: Plan, ledger: Ledger | None = None) -> LabelReport:
     """The report when every label holds. Raises DataError naming each one that does not."""
-    report = check_labels(store, plan, ledger)
+    return asserted(store, check_labels(store, plan, ledger))
+
+
+def asserted(store: Store, report: LabelReport) -> LabelReport:
+    """The report itself, when every label in it holds. Raises DataError as `assert_labels`."""
     if not report.hold:
         raise DataError(
             str(store.folder),
@@ -146,15 +189,19 @@ def _read_row(entry: dict[str, str]) -> Row | None:
             entry["phase"],
             entry["case"],
             entry["arm"],
-            int(entry["block"]),
-            int(entry["position"]),
-            int(entry["sequence"]),
+            _place(entry["block"]),
+            _place(entry["position"]),
+            _place(entry["sequence"]),
             int(entry["repeat"]),
             entry["metric"],
             float(entry["value"]),
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _place(text: str) -> Place:
+    return UNKNOWN if text == UNKNOWN else int(text)
 
 
 def _show(row: Row) -> str:

@@ -15,6 +15,10 @@ from runner.plan import Engine, Plan
 
 def computed_limits(report: PhaseReport) -> list[str]:
     """Every limit that the record itself shows, most binding first; each a complete sentence."""
+    if report.adoption:
+        from analysis import adopted_limits
+
+        return adopted_limits.computed(report)
     stop = stopped(report)
     return [
         *([stop] if stop else []),
@@ -101,8 +105,9 @@ def missing_runs(report: PhaseReport) -> list[str]:
 def deviations(report: PhaseReport) -> list[str]:
     """What differs today from what was sealed."""
     return [
-        f"Deviation since the seal: the {what} differs in {len(files)} file{'s' * (len(files) > 1)} from what was "
-        "sealed; python -m runner verify lists them."
+        f"Deviation since the {'adoption' if report.adoption else 'seal'}: the {what} differs in {len(files)} "
+        f"file{'s' * (len(files) > 1)} from what was {'recorded' if report.adoption else 'sealed'}; python -m runner verify "
+        "lists them."
         for what, files in report.deviations.items()
     ]
 
@@ -155,6 +160,10 @@ def shared(plan: Plan, reports: Mapping[str, PhaseReport]) -> list[str]:
     ``reports`` are those of the campaign's phases, at least one, by name.
     """
     first = next(iter(reports.values()))
+    if first.adoption:
+        from analysis import adopted_limits
+
+        return adopted_limits.shared(plan, reports)
     servers = list(dict.fromkeys(server(report) for report in reports.values()))
     one = (
         servers[0] if len(servers) == 1 else "One server in each phase: no replication and no network between machines."
@@ -175,7 +184,7 @@ def across(plan: Plan) -> list[str]:
         kinds.setdefault(_conditions(plan, name), []).append(name)
     if len(kinds) == 1:
         return [f"{text} Storage, durability and delay are the same in all: {', '.join(next(iter(kinds)))}."]
-    told = "; ".join(f"{_phases(members)}: {', '.join(kind)}" for kind, members in kinds.items())
+    told = "; ".join(f"{phase_words(members)}: {', '.join(kind)}" for kind, members in kinds.items())
     return [f"{text} Beyond that they differ: {told}."]
 
 
@@ -189,14 +198,15 @@ def _conditions(plan: Plan, name: str) -> tuple[str, ...]:
     return storage_words(engine), commit_words(engine), added, *settings
 
 
-def _phases(names: Sequence[str]) -> str:
+def phase_words(names: Sequence[str]) -> str:
+    """``phase A``, or ``phases A and B``."""
     return f"phase{'s' * (len(names) > 1)} {listed(names)}"
 
 
 def blocks(report: PhaseReport) -> str:
     """How many blocks, and what the intervals cover at that number."""
     count = report.phase.blocks
-    level = report.plan.statistics.level
+    level = report.statistics.level
     percentile, t = coverage_words("percentile", count, level), coverage_words("t", count, level)
     return (
         f"{count} blocks give limited resolution. The {report.primary} interval leads, as preregistered; "
@@ -209,6 +219,11 @@ def multiplicity(report: PhaseReport) -> str:
     family = [e for e in report.estimates if e.holm_p is not None]
     small = [f"{e.contrast} {e.case} (p {e.holm_p:.3g})" for e in family if e.holm_p is not None and e.holm_p < 0.05]
     left = f"{len(small)} below .05: {listed(small)}" if small else "none below .05"
+    if not report.phase.holm.metrics:
+        return (
+            f"Intervals are per case and metric, without correction for their number ({len(report.estimates)}); the plan "
+            "names no family for Holm's correction."
+        )
     return (
         f"Intervals are per case and metric, without correction for their number ({len(report.estimates)}). Holm's "
         f"correction over the family that the plan names ({len(family)} estimates of "

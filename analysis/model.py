@@ -36,6 +36,7 @@ class Missing:
     arm: str
     reason: str
     replaced_by: int | None = None  # the block appended in place of a void one
+    unit: str = "block"  # or "process", where no block is known: ``block`` is then the number of the arm's process
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class EstimateWarning:
 class Estimate:
     """One case x metric x contrast. A field that could not be computed is None, and a warning says why.
 
-    ``ratios`` and ``leave_one_out`` are aligned with ``blocks`` (ascending block numbers).
+    ``ratios`` and ``leave_one_out`` are aligned with ``blocks`` (ascending block numbers). An unpaired estimate has
+    neither, no percentile interval and no range: nothing of it is a ratio of two runs. Its ``t`` is Welch's.
     """
 
     phase: str
@@ -69,6 +71,8 @@ class Estimate:
     ratios: tuple[float, ...] = ()
     missing: tuple[Missing, ...] = ()
     warnings: tuple[EstimateWarning, ...] = ()
+    paired: bool = True  # False where no block is known
+    processes: tuple[int, int] = (0, 0)  # of an unpaired estimate: used of the numerator and of the denominator
 
     @property
     def numerator(self) -> str:

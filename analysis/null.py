@@ -85,7 +85,7 @@ def half_width(interval: Interval) -> float:
 
 def summary(report: PhaseReport) -> Summary:
     """The null intervals of a phase. Raises DataError where it has no null contrast."""
-    return summarise(_estimates(report), report.primary, report.plan.statistics.level)
+    return summarise(_estimates(report), report.primary, report.statistics.level)
 
 
 def _estimates(report: PhaseReport) -> list[Estimate]:

@@ -5,24 +5,61 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from analysis import figures, headlines, page_design, tables
+from analysis import adopted, headlines, page_design, tables
 from analysis import limits as bounds
-from analysis.arms import arm_places
-from analysis.checks import marked_blocks
-from analysis.drawing import Picture
-from analysis.intervals import coverage_words, index_digest
-from analysis.page_parts import Section, bullets, folded, heading, paragraphs, section
-from analysis.report import PROJECT, PhaseReport, open_report
+from analysis.intervals import index_digest
+from analysis.page_parts import Section, bullets, heading, paragraphs, section
+from analysis.page_shared import (
+    ABSOLUTE_VALUES,
+    NOTEBOOKS,
+    PAIRED_RATIOS,
+    PUBLISHED,
+    also_seen,
+    block_figures,
+    blocks,
+    claims_by_status,
+    commands,
+    forest,
+    has_published,
+    notebook_of,
+    published,
+    ratio_tables,
+)
+from analysis.report import PhaseReport, open_report
 from analysis.sentences import listed
 from analysis.tables import Markup, escaped
 from runner.errors import DataError
 
+__all__ = [
+    "NOTEBOOKS",
+    "PARAMETERS",
+    "SPECIFIC",
+    "answer",
+    "begin",
+    "blocks",
+    "claim_counts",
+    "claims_by_status",
+    "counts",
+    "delay",
+    "evidence",
+    "forest",
+    "has_counts",
+    "has_delay",
+    "has_latency",
+    "has_null",
+    "interpretation",
+    "latency",
+    "limits",
+    "notebook_of",
+    "null",
+    "reproduce",
+    "results",
+    "specific",
+]
+
 PARAMETERS = {"campaign": str, "phase": str, "seed": int, "resamples": int}
-NOTEBOOKS = PROJECT / "notebooks"
-OPEN = 3  # contrasts whose tables are shown unfolded
 
 
 def begin(namespace: Mapping[str, Any]) -> PhaseReport:
@@ -55,22 +92,7 @@ def assigned(source: str) -> list[str]:
     return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
 
 
-def notebook_of(phase: str) -> Path:
-    """A phase's own notebook; the one for any phase where it has none."""
-    own = NOTEBOOKS / f"phase_{phase.lower()}.ipynb"
-    return own if own.is_file() else NOTEBOOKS / "phase.ipynb"
-
-
 # ---- answer -------------------------------------------------------------------------------------------
-
-
-def claims_by_status(report: PhaseReport) -> dict[str, list[str]]:
-    """The ids of the claims of each status that occurs, by its word."""
-    found = {
-        word: [claim.id for claim in report.claims if claim.status == status]
-        for status, word in tables.STATUS_WORDS.items()
-    }
-    return {word: ids for word, ids in found.items() if ids}
 
 
 def claim_counts(report: PhaseReport) -> str:
@@ -82,6 +104,8 @@ def claim_counts(report: PhaseReport) -> str:
 
 def answer(report: PhaseReport) -> Section:
     """Question and answer: what happened to the claims, a sentence for each contrast's primary metric, the forest plot."""
+    if report.adoption:
+        return adopted.answer(report)
     stopped = bounds.stopped(report)
     return section(
         Markup(f'<p class="bb-question">{escaped(report.phase.question)}</p>\n'),
@@ -92,38 +116,18 @@ def answer(report: PhaseReport) -> Section:
     )
 
 
-def forest(report: PhaseReport) -> Picture:
-    """The forest plot of the primary metric: a panel for each contrast."""
-    metric = report.phase.primary_metric
-    measured = report.phase.cases_of(metric)
-    groups = {name: [case for case in cases if case in measured] for name, cases in report.groups.items()}
-    return figures.forest(
-        report.estimates,
-        report.contrasts,
-        {name: cases for name, cases in groups.items() if cases},
-        metric=metric,
-        primary=report.primary,
-        arms=arm_places(report.plan, report.identifier),
-    )
-
-
 # ---- results ------------------------------------------------------------------------------------------
 
 
 def results(report: PhaseReport) -> Section:
     """Tables of ratios for each contrast, absolute values for each arm, and blocks in run order."""
+    if report.adoption:
+        return adopted.results(report)
     return section(
-        paragraphs(
-            [
-                "Each ratio is the geometric mean over blocks of the block's ratio numerator / denominator; below 1 the "
-                "numerator takes less. The primary interval is bold."
-            ]
-        ),
-        *_ratios(report),
+        paragraphs([PAIRED_RATIOS]),
+        *ratio_tables(report),
         heading("Absolute values"),
-        paragraphs(
-            ["Per arm, for orientation. A ratio of these medians is not a paired estimate, and is not shown as one."]
-        ),
+        paragraphs([ABSOLUTE_VALUES]),
         tables.absolutes(
             report.absolutes,
             cases=report.cases,
@@ -138,53 +142,7 @@ def results(report: PhaseReport) -> Section:
                 "not hold."
             ]
         ),
-        *_blocks(report),
-    )
-
-
-def _ratios(report: PhaseReport) -> list[Markup]:
-    """A table for each contrast; of many, those after the first are folded."""
-    shown: list[Markup] = []
-    for place, (contrast, what) in enumerate(report.contrasts.items()):
-        caption = f"Ratio {contrast}: {what}"
-        table = tables.results(
-            report.estimates,
-            contrast,
-            primary=report.primary,
-            cases=report.cases,
-            metrics=report.metrics,
-            measured=report.measured,
-            caption=caption,
-            coverage=coverage_words("percentile", report.phase.blocks, report.plan.statistics.level),
-        )
-        fold = place > 0 and len(report.contrasts) > OPEN
-        shown.append(folded(caption, table) if fold else table)
-    return shown
-
-
-def _blocks(report: PhaseReport) -> list[Markup | Picture]:
-    """The blocks of each contrast; those after the first are folded."""
-    first, *others = report.contrasts
-    return [blocks(report, first), *(folded(f"Blocks of {name}", blocks(report, name)) for name in others)]
-
-
-def blocks(report: PhaseReport, contrast: str) -> Picture:
-    """The primary metric's ratio of each block in run order, for one contrast."""
-    marked: dict[str, list[int]] = {}
-    for case, block in sorted(marked_blocks(report.marks)):
-        marked.setdefault(case, []).append(block)
-    orders: dict[str, dict[int, list[str]]] = {}
-    for labels in report.ledger.labels():
-        if labels.phase == report.identifier:
-            orders.setdefault(labels.case, {}).setdefault(labels.block, []).append(labels.arm)
-    return figures.blocks_in_order(
-        report.estimates,
-        contrast,
-        metric=report.phase.primary_metric,
-        cases=report.cases,
-        arms=arm_places(report.plan, report.identifier),
-        marked=marked,
-        orders=orders,
+        *block_figures(report),
     )
 
 
@@ -193,6 +151,8 @@ def blocks(report: PhaseReport, contrast: str) -> Picture:
 
 def latency(report: PhaseReport) -> Section:
     """Latency by percentile from the runs' histograms, and what comparing them with the printed percentiles gave."""
+    if report.adoption:
+        return adopted.absent("Latency histograms are")
     from analysis import figures_latency
     from analysis import latency as histograms
 
@@ -201,6 +161,8 @@ def latency(report: PhaseReport) -> Section:
 
 def counts(report: PhaseReport) -> Section:
     """Statements, bytes and whatever else the plan has counted for each operation."""
+    if report.adoption:
+        return adopted.absent("Counts for each operation are")
     from analysis import counts as counted
 
     return section(paragraphs(counted.sentences(report)), counted.figure(report), counted.table(report))
@@ -208,6 +170,8 @@ def counts(report: PhaseReport) -> Section:
 
 def delay(report: PhaseReport) -> Section:
     """The round trip as it was measured, with the added delay and without."""
+    if report.adoption:
+        return adopted.absent("Round trips are")
     from analysis import delays
 
     return section(paragraphs(delays.sentences(report)), delays.figure(report))
@@ -215,6 +179,8 @@ def delay(report: PhaseReport) -> Section:
 
 def null(report: PhaseReport) -> Section:
     """What this host cannot resolve, from one arm under two names."""
+    if report.adoption and not report.null_contrasts:
+        return adopted.absent("A contrast of one arm with itself is")
     from analysis import null as nulls
 
     summary = nulls.summary(report)
@@ -229,12 +195,12 @@ def has_latency(report: PhaseReport) -> bool:
 
 def has_counts(report: PhaseReport) -> bool:
     """Whether the plan has a number of its covariates shown for each case and arm."""
-    return any(covariate.unit for covariate in report.phase.covariates)
+    return not report.adoption and any(covariate.unit for covariate in report.phase.covariates)
 
 
 def has_delay(report: PhaseReport) -> bool:
     """Whether a delay is added to the path between client and server."""
-    return report.network.delay_us > 0
+    return not report.adoption and report.network.delay_us > 0
 
 
 def has_null(report: PhaseReport) -> bool:
@@ -248,13 +214,15 @@ SPECIFIC: tuple[Part, ...] = (
     ("Latency by percentile", has_latency, latency),
     ("Counted for each operation", has_counts, counts),
     ("Added delay", has_delay, delay),
+    (PUBLISHED, has_published, published),
 )
 
 
 def specific(report: PhaseReport) -> Section:
     """Each of the parts above that the phase has, under its heading."""
     shown = [(title, part) for title, has, part in SPECIFIC if has(report)]
-    return section(*(piece for title, part in shown for piece in (heading(title), part(report))))
+    titled = adopted.named if report.adoption else heading
+    return section(*(piece for title, part in shown for piece in (titled(title), part(report))))
 
 
 # ---- interpretation, limits, evidence -----------------------------------------------------------------
@@ -262,31 +230,24 @@ def specific(report: PhaseReport) -> Section:
 
 def interpretation(report: PhaseReport) -> Section:
     """Claims that were preregistered; what else was seen; what this data does not explain."""
+    if report.adoption:
+        return adopted.interpretation(report)
     return section(
         heading("Preregistered claims"),
         paragraphs(["Written and sealed before the first run; each status is computed from the estimates above."]),
         tables.claims(report.claims, "Preregistered claims, in the order of the plan"),
         heading("Also seen, not preregistered"),
         paragraphs(["Computed from the same estimates, without a claim in the plan."]),
-        *_also_seen(report),
+        *also_seen(report),
         heading("Not explained by this data"),
         bullets(report.phase.open_questions, "The plan names no open question."),
     )
 
 
-def _also_seen(report: PhaseReport) -> list[Markup]:
-    """Every computed sentence; those of other metrics than the primary one are folded."""
-    primary = report.phase.primary_metric
-    first = [sentence.text for sentence in report.sentences if sentence.metric == primary]
-    others = [sentence for sentence in report.sentences if sentence.metric != primary]
-    if not others:
-        return [bullets(first)]
-    metrics = listed(dict.fromkeys(sentence.metric for sentence in others))
-    return [bullets(first), folded(f"The same for {metrics}", bullets(sentence.text for sentence in others))]
-
-
 def limits(report: PhaseReport) -> Section:
     """Computed limits first, then those that the plan wrote down before the first run."""
+    if report.adoption:
+        return adopted.limits(report)
     written = report.phase.limits
     after = [paragraphs(["Written into the plan before the first run:"]), bullets(written)] if written else []
     return section(bullets(bounds.computed_limits(report)), *after)
@@ -294,6 +255,8 @@ def limits(report: PhaseReport) -> Section:
 
 def evidence(report: PhaseReport) -> Section:
     """Arms, environment, design, the order of the runs, and where the time went."""
+    if report.adoption:
+        return adopted.evidence(report)
     return section(
         page_design.arms(report),
         page_design.environment(report),
@@ -308,20 +271,11 @@ def evidence(report: PhaseReport) -> Section:
 
 def reproduce(report: PhaseReport) -> Markup:
     """The commands, seeds and digests that this page was made with."""
-    folder = f"data/{report.store.folder.name}"
-    source = notebook_of(report.identifier)
-    notebook = f"papermill notebooks/{source.name} out.ipynb -p campaign {folder}"
-    if source.stem == "phase":
-        notebook += f" -p phase {report.identifier}"
+    if report.adoption:
+        return adopted.reproduce(report)
     counts = sorted({len(estimate.blocks) for estimate in report.estimates})
     rows: list[tuple[str, object]] = [
-        ("this page again", tables.code("jupyter-book build book/")),
-        ("with another seed", tables.code(f"{notebook} -p seed 12345")),
-        ("check the folder", tables.code(f"python -m runner verify {folder}")),
-        (
-            "estimates as data",
-            tables.code(f"python -m analysis estimates {folder} --phase {report.identifier} --format json"),
-        ),
+        *commands(report),
         ("seed", report.seed),
         ("resamples", report.resamples),
         (

@@ -60,9 +60,9 @@ def recorded(report: PhaseReport) -> Markup:
         by_arm = covariates.recorded(report.phase, report.runs)[covariate.name]
         same = len(by_arm) == len(report.arms) and len({frozenset(found) for found in by_arm.values()}) == 1
         told = (
-            [_told(next(iter(by_arm.values())))]
+            [value_words(next(iter(by_arm.values())))]
             if same
-            else [f"{arm}: {_told(by_arm[arm])}" for arm in report.arms if arm in by_arm]
+            else [f"{arm}: {value_words(by_arm[arm])}" for arm in report.arms if arm in by_arm]
         )
         rows.append((covariate.name, covariate.what, covariate.expected, told or "not recorded"))
     if not rows:
@@ -70,7 +70,8 @@ def recorded(report: PhaseReport) -> Markup:
     return tables.plain(("covariate", "what", "planned as", "values"), rows, "What the runs recorded")
 
 
-def _told(found: tuple[str, ...]) -> str:
+def value_words(found: tuple[str, ...]) -> str:
+    """Different values in one line; of more than `SHOWN` how many there are."""
     if len(found) > SHOWN:
         numbers = sorted((float(text), text) for text in found if _NUMBER.fullmatch(text))
         between = f", {numbers[0][1]} to {numbers[-1][1]}" if len(numbers) == len(found) else ""
@@ -98,11 +99,28 @@ def environment(report: PhaseReport) -> Section:
     return section(tables.key_values(rows, "Environment"), *_fixture(report, events))
 
 
+UNKNOWN_HOST: dict[str, dict[str, Any]] = {
+    "identity": {
+        "cpu_model": "unknown",
+        "cpus": "unknown",
+        "siblings": ["unknown"],
+        "memory_kb": None,
+        "kernel": "unknown",
+    },
+    "details": {"os": "unknown", "hypervisor": False, "governor": "unknown"},
+}
+
+
 def host_rows(store: Store, plan: Plan) -> Rows:
-    """The host, and who has which of its CPUs."""
-    host = store.read_json(store.host_path)
+    """The host, and who has which of its CPUs; of adopted runs it may be unknown."""
     groups = plan.host.cpus
+    if store.brought and not store.host_path.is_file():
+        named = f"housekeeping {groups.housekeeping}, server {groups.server}, benchmark process {groups.client}"
+        return [("host", "unknown: the runs were not executed here"), ("CPU groups, as planned", named)]
+    host = store.read_json(store.host_path)
     identity, details = host["identity"], host["details"]
+    if store.brought:  # a record that came along may hold less
+        identity, details = UNKNOWN_HOST["identity"] | identity, UNKNOWN_HOST["details"] | details
     virtual = "virtual machine" if details["hypervisor"] else "no hypervisor seen"
     return [
         ("CPU", f"{identity['cpu_model']}, CPUs {identity['cpus']}, siblings {', '.join(identity['siblings'])}"),
@@ -203,7 +221,7 @@ def design(report: PhaseReport) -> Section:
         ("repeats", f"{phase.repeats} in each process"),
         ("order seed", phase.order_seed),
         ("payload seed", report.plan.campaign.payload_seed),
-        ("primary interval", f"{report.primary}, level {report.plan.statistics.level:g}"),
+        ("primary interval", f"{report.primary}, level {report.statistics.level:g}"),
         ("command", tables.code(" ".join(phase.argv))),
     ]
     rows += [(f"command of {case.name}", tables.code(" ".join(case.argv))) for case in phase.cases if case.argv]

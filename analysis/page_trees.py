@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis import tables
 from analysis.tables import Markup, escaped
 from runner.plan import Plan
+from runner.plantypes import UNDEFINED
 from runner.seal import Seal
 
 HEADS = {
@@ -20,7 +22,13 @@ HEADS = {
 def tree_tables(
     head: Sequence[str], rows: Sequence[tuple[str, Sequence[object]]], seal: Seal, name: str
 ) -> list[Markup]:
-    """One table for each kind of tree: rows of a tree's name and what stands before its own columns."""
+    """One table for each kind of tree: rows of a tree's name and what stands before its own columns.
+
+    Trees of adopted runs were never seen: one table of what the plan says of them.
+    """
+    if seal.adopted:
+        said = [(*before, _as_planned(seal.content["trees"].get(tree, {}))) for tree, before in rows]
+        return [tables.plain((*head, "as the plan has it, not verified"), said, name)]
     made = []
     for kind, columns in HEADS.items():
         own = [
@@ -31,6 +39,17 @@ def tree_tables(
         if own:
             made.append(tables.plain((*head, *columns), own, name))
     return made
+
+
+def _as_planned(identity: Mapping[str, Any]) -> list[str]:
+    """What a plan says of a tree, and what it leaves undefined."""
+    told, unknown = [], []
+    for key, value in identity.items():
+        if value in (UNDEFINED, [UNDEFINED]):
+            unknown.append(key)
+        elif key != "what" and value:
+            told.append(f"{key}: {value if isinstance(value, str) else json.dumps(value)}")
+    return [*told, *([f"{UNDEFINED}: {', '.join(unknown)}"] if unknown else [])]
 
 
 def _kind(identity: Mapping[str, Any]) -> str:

@@ -7,19 +7,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from analysis import claims, estimands, hdr, sentences
+from analysis import claims, estimands, hdr, sentences, unpaired
 from analysis.checks import Mark, check_warnings, marks_of
 from analysis.covariates import covariate_warnings, unplanned_differences
-from analysis.labels import LabelReport, assert_labels
+from analysis.labels import LabelReport, assert_labels, asserted, check_adopted
 from analysis.model import Absolute, ClaimResult, Estimate
-from analysis.samples import PhaseData, read_phase
+from analysis.samples import PhaseData, read_adopted, read_phase
 from analysis.times import Times, where_time_goes
 from runner import seal
 from runner.errors import DataError, WrongUse
-from runner.plan import Engine, Network, Phase, Plan
-from runner.store import Labels, Ledger, Store
+from runner.plan import Engine, Network, Phase, Plan, Statistics
+from runner.plantypes import defined
+from runner.store import Adoption, Labels, Ledger, Store
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+OURS: dict[str, Any] = {"primary": "t", "level": 0.95, "resamples": 20_000, "seed": 1}  # where a plan says "undefined"
 
 
 def find_campaign(campaign: str | Path) -> Store:
@@ -44,6 +47,7 @@ class PhaseReport:
     estimates: tuple[Estimate, ...]
     absolutes: tuple[Absolute, ...]
     claims: tuple[ClaimResult, ...]
+    adoption: Adoption | None = None  # where the runs were not executed here
 
     @property
     def phase(self) -> Phase:
@@ -52,8 +56,31 @@ class PhaseReport:
 
     @property
     def primary(self) -> str:
-        """The interval that leads."""
-        return self.plan.statistics.primary
+        """The interval that leads; Welch's where nothing is paired, whatever the plan says."""
+        return self.statistics.primary if self.paired else "t"
+
+    @property
+    def statistics(self) -> Statistics:
+        """The plan's statistics, with `OURS` where it leaves one undefined."""
+        return statistics_of(self.plan)
+
+    @property
+    def paired(self) -> bool:
+        """Whether arms are paired within blocks."""
+        return self.adoption is None or self.adoption.paired(self.identifier)
+
+    @property
+    def blocks(self) -> int | None:
+        """Blocks of each case by plan; of adopted runs as many as were used, where it is one number."""
+        if not self.adoption:
+            return self.phase.blocks
+        used = {len(estimate.blocks) for estimate in self.estimates if estimate.blocks}
+        return used.pop() if len(used) == 1 else None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the runs is known."""
+        return self.adoption is None or self.adoption.ordered(self.identifier)
 
     @property
     def arms(self) -> list[str]:
@@ -92,7 +119,9 @@ class PhaseReport:
 
     @property
     def latency_cases(self) -> list[str]:
-        """Cases whose processes write a latency log."""
+        """Cases whose processes write a latency log; none of adopted runs, whose logs are not taken in."""
+        if self.adoption:
+            return []
         return [case for case in self.cases if hdr.LOG in self.phase.outputs_of(case)]
 
     @cached_property
@@ -128,7 +157,7 @@ class PhaseReport:
 
     @cached_property
     def deviations(self) -> dict[str, list[str]]:
-        """Files of harness, runner and analysis that differ today from what was sealed."""
+        """Files of harness, runner and analysis that differ today from what was sealed, or recorded at the adoption."""
         return seal.deviations(self.seal, self.plan)
 
     @property
@@ -145,7 +174,13 @@ class PhaseReport:
 
     @property
     def times(self) -> Times:
-        """Where the phase's wall time went."""
+        """Where the phase's wall time went. Raises DataError for adopted runs, of which nobody knows."""
+        if self.adoption:
+            raise DataError(
+                f"phase {self.identifier}",
+                "where the time of adopted runs went is unknown",
+                expected="a campaign that was executed here",
+            )
         ends = {key: event for key, event in self.ledger.ended.items() if key[0] == self.identifier}
         runs = [run for labels, run in self.runs.items() if (labels.phase, labels.case, labels.block) in ends]
         return where_time_goes(runs, ends.values())
@@ -185,6 +220,16 @@ def assert_phase(plan: Plan, phase: str) -> None:
         )
 
 
+def statistics_of(plan: Plan) -> Statistics:
+    """The plan's statistics, with `OURS` where it leaves one undefined."""
+    return plan.statistics.model_copy(update={name: OURS[name] for name in undefined_statistics(plan)})
+
+
+def undefined_statistics(plan: Plan) -> list[str]:
+    """The names of statistics that the plan leaves undefined."""
+    return [name for name in OURS if not defined(getattr(plan.statistics, name))]
+
+
 def open_report(campaign: str | Path, phase: str, seed: int | None = None, resamples: int | None = None) -> PhaseReport:
     """Read a phase's raw logs, assert its labels and compute everything.
 
@@ -193,6 +238,11 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
     store = find_campaign(campaign)
     plan = store.plan()
     assert_phase(plan, phase)
+    statistics = statistics_of(plan)
+    seed = statistics.seed if seed is None else seed
+    resamples = statistics.resamples if resamples is None else resamples
+    if store.state() == "adopted":
+        return _open_adopted(store, plan, phase, seed, resamples)
     described = plan.phases[phase]
     ledger = store.ledger()
     assert_sealed(store, plan)
@@ -209,45 +259,102 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
     extra = covariate_warnings(described, unplanned_differences(described, data.runs))
     for estimate, warnings in check_warnings(described, marks).items():
         extra[estimate] = extra.get(estimate, []) + warnings
-    statistics = plan.statistics
-    seed = statistics.seed if seed is None else seed
-    resamples = statistics.resamples if resamples is None else resamples
-    cases = [case.name for case in described.cases]
-    metrics = [metric.unit for metric in described.metrics]
     replaced = {
         (block.case, block.replaces): block.number
         for block in ledger.blocks
         if block.phase == phase and block.replaces is not None
     }
-    measured = {case: [metric.unit for metric in described.metrics_of(case)] for case in cases}
     found = estimands.estimates(
         data.samples,
-        phase=phase,
-        contrasts=[contrast.name for contrast in described.contrasts],
-        metrics=metrics,
-        cases=cases,
+        **_asked(plan, phase),
         planned_blocks=data.blocks,
         missing=data.missing,
         replaced=replaced,
-        level=statistics.level,
         seed=seed,
         resamples=resamples,
-        holm_family=(described.holm.metrics, described.holm.contrasts),
         primary=statistics.primary,
         extra=extra,
-        measured=measured,
         counted=[metric.unit for metric in described.metrics if metric.counted],
     )
-    levels = estimands.absolutes(
+    levels = _absolutes(plan, phase, data, replaced)
+    results = tuple(claims.evaluate(claim, found, primary=statistics.primary) for claim in described.claims)
+    return PhaseReport(store, plan, phase, seed, resamples, ledger, labels, data, marks, found, levels, results)
+
+
+def _asked(plan: Plan, phase: str) -> dict[str, Any]:
+    """What the plan asks to be estimated, as keywords of `estimands.estimates` and `unpaired.estimates`."""
+    described = plan.phases[phase]
+    return {
+        "phase": phase,
+        "contrasts": [contrast.name for contrast in described.contrasts],
+        "metrics": [metric.unit for metric in described.metrics],
+        "cases": [case.name for case in described.cases],
+        "measured": {
+            case.name: [metric.unit for metric in described.metrics_of(case.name)] for case in described.cases
+        },
+        "level": statistics_of(plan).level,
+        "holm_family": (described.holm.metrics, described.holm.contrasts),
+    }
+
+
+def _absolutes(
+    plan: Plan, phase: str, data: PhaseData, replaced: dict[tuple[str, int], int] | None = None
+) -> tuple[Absolute, ...]:
+    asked = _asked(plan, phase)
+    return estimands.absolutes(
         data.samples,
         phase=phase,
-        arms=[arm.name for arm in described.arms],
-        metrics=metrics,
-        cases=cases,
+        arms=[arm.name for arm in plan.phases[phase].arms],
+        metrics=asked["metrics"],
+        cases=asked["cases"],
+        measured=asked["measured"],
         planned_blocks=data.blocks,
         missing=data.missing,
         replaced=replaced,
-        measured=measured,
     )
-    results = tuple(claims.evaluate(claim, found, primary=statistics.primary) for claim in described.claims)
-    return PhaseReport(store, plan, phase, seed, resamples, ledger, labels, data, marks, found, levels, results)
+
+
+# ---- adopted logs -------------------------------------------------------------------------------------
+
+
+def _open_adopted(store: Store, plan: Plan, phase: str, seed: int, resamples: int) -> PhaseReport:
+    """`open_report` of a campaign whose logs were brought from elsewhere: paired where every block is known."""
+    adoption = store.adoption()
+    labels = asserted(store, check_adopted(store, adoption))
+    data = read_adopted(adoption, phase)
+    if adoption.paired(phase):
+        found = _paired(plan, phase, adoption, data, seed, resamples)
+    else:
+        found = unpaired.estimates(data.samples, **_asked(plan, phase), missing=data.missing)
+    primary = statistics_of(plan).primary
+    open_ones = (
+        claim if claim.interval is None or defined(claim.interval) else claim.model_copy(update={"interval": None})
+        for claim in plan.phases[phase].claims
+    )
+    results = tuple(claims.evaluate(claim, found, primary=primary) for claim in open_ones)
+    levels = _absolutes(plan, phase, data)
+    return PhaseReport(
+        store, plan, phase, seed, resamples, adoption.ledger(), labels, data, (), found, levels, results, adoption
+    )
+
+
+def _paired(
+    plan: Plan, phase: str, adoption: Adoption, data: PhaseData, seed: int, resamples: int
+) -> tuple[Estimate, ...]:
+    """The usual estimates. Blocks that the plan has and the record lacks are missing ones, where the numbers fit."""
+    described = plan.phases[phase]
+    numbers = {number for found in data.blocks.values() for number in found}
+    planned = set(range(1, described.blocks + 1)) if defined(described.blocks) else set()
+    fits = numbers <= planned
+    return estimands.estimates(
+        data.samples,
+        **_asked(plan, phase),
+        planned_blocks=dict.fromkeys((case.name for case in described.cases), sorted(planned)) if fits else data.blocks,
+        missing=data.missing,
+        seed=seed,
+        resamples=resamples,
+        primary=statistics_of(plan).primary,
+        counted=[metric.unit for metric in described.metrics if metric.counted],
+        ordered=adoption.ordered(phase),
+        known="planned blocks" if fits else "blocks in the record",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,9 @@ from runner.benchfmt import parse
 from runner.errors import DataError
 from runner.plan import Plan
 from runner.rawlog import content
-from runner.store import Labels, Ledger, Store
+from runner.store import AdoptedRun, Adoption, Labels, Ledger, Store
+
+_PLACE = re.compile(r"^\S+:[0-9]+: ")  # of a failure, in front of its cause
 
 
 @dataclass(frozen=True)
@@ -74,3 +77,51 @@ def run_samples(store: Store, plan: Plan, labels: Labels, ledger: Ledger) -> lis
         )
         for value in found.values
     ]
+
+
+def read_adopted(adoption: Adoption, phase: str) -> PhaseData:
+    """One phase of adopted logs.
+
+    Where blocks are unknown, a block's number is that of the process in its case and arm. Of what an executed run's
+    record holds beside its outcome, nothing is known. Equal causes of failures are one reason: places are left to the
+    record. Raises DataError for two runs with one number.
+    """
+    paired = adoption.paired(phase)
+    samples: list[Sample] = []
+    missing: dict[tuple[str, int, str], str] = {}
+    runs: dict[Labels, dict[str, Any]] = {}
+    blocks: dict[str, set[int]] = {}
+    seen: dict[tuple[str, int, str], AdoptedRun] = {}
+    for run in adoption.runs:
+        if run.labels.phase != phase:
+            continue
+        case, arm, number = run.labels.case, run.labels.arm, run.labels.block if paired else run.run
+        other = seen.setdefault((case, number, arm), run)
+        if other is not run:
+            raise DataError(
+                f"{run.file}:{run.lines[0]}",
+                f"two runs of phase {phase}, case {case}, arm {arm} with number {number}",
+                found=f"the other is {other.file}:{other.lines[0]}",
+            )
+        blocks.setdefault(case, set()).add(number)
+        runs[run.labels] = {"outcome": run.outcome, "covariates": {}}
+        if run.outcome != "ok":
+            missing[case, number, arm] = f"failed: {_PLACE.sub('', run.reason)}"
+            continue
+        samples += [
+            Sample(
+                phase,
+                case,
+                arm,
+                number,
+                run.labels.position,
+                run.labels.sequence,
+                value.repeat,
+                value.metric,
+                value.value,
+                run.file,
+                value.line,
+            )
+            for value in run.values
+        ]
+    return PhaseData(tuple(samples), missing, {case: tuple(sorted(found)) for case, found in blocks.items()}, runs)

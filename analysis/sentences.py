@@ -24,6 +24,7 @@ METRIC_WORDS = {
     "p99.9-ns": "99.9th percentile of latency",
     "max-ns": "largest latency",
 }
+UNPAIRED_INTERVAL = "Welch's t, unpaired"
 _MOST_DECIMALS = 6
 
 
@@ -88,16 +89,27 @@ def gaps(estimate: Estimate) -> tuple[Missing, ...]:
 
 def gap_words(items: Sequence[Missing]) -> str:
     """``final in block 3 (exit status 3)``, and the others; blocks of one arm with one reason stand together."""
-    groups: dict[tuple[str, str], list[int]] = {}
+    groups: dict[tuple[str, str, str], list[int]] = {}
     for item in items:
-        groups.setdefault((item.arm, item.reason), []).append(item.block)
-    return listed(f"{arm} in {block_words(blocks)} ({reason})" for (arm, reason), blocks in groups.items())
+        groups.setdefault((item.arm, item.unit, item.reason), []).append(item.block)
+    return listed(f"{arm} in {place_words(unit, places)} ({reason})" for (arm, unit, reason), places in groups.items())
 
 
 def block_words(blocks: Iterable[int]) -> str:
     """``block 3``, or ``blocks 1, 2 and 4``."""
-    numbers = sorted(set(blocks))
-    return f"block{'s' * (len(numbers) > 1)} {listed(map(str, numbers))}"
+    return place_words("block", blocks)
+
+
+def place_words(unit: str, places: Iterable[int]) -> str:
+    """As `block_words`, of blocks or of processes."""
+    numbers = sorted(set(places))
+    plural = {"process": "processes"}.get(unit, f"{unit}s")
+    return f"{plural if len(numbers) > 1 else unit} {listed(map(str, numbers))}"
+
+
+def interval_name(kind: str, paired: bool) -> str:
+    """What a page calls an interval: by its kind, or Welch's t where nothing was paired."""
+    return kind if paired else UNPAIRED_INTERVAL
 
 
 def sentences(
@@ -163,7 +175,8 @@ def _group_sentence(group: Sequence[Estimate], primary: str) -> str:
         return f"{group[0].contrast}, {metric_word(group[0].metric)}: nothing to report on {listed(left_out)}."
     if len(whole) == 1:
         amount = ratio_words(whole[0].point, whole[0].interval(primary))
-        parts = [f"{takes(whole[0], amount)} on {whole[0].case}: {_STANDINGS[standing(whole[0], primary)]}"]
+        standing_words = _STANDINGS[standing(whole[0], primary)]
+        parts = [f"{takes(whole[0], amount)} on {whole[0].case}: {_of(whole[0], standing_words)}"]
     else:
         parts = [
             f"{takes(whole[0], _points(whole))} over {len(whole)} cases (point estimates): "
@@ -186,8 +199,13 @@ def _parts(whole: Sequence[Estimate], primary: str) -> list[str]:
         members = [e for e in whole if standing(e, primary) == name]
         if members:
             numbers = (f"{e.case} ({ratio_words(e.point, e.interval(primary))})" for e in members)
-            parts.append(f"{words} on {listed(numbers)}")
+            parts.append(f"{_of(members[0], words)} on {listed(numbers)}")
     return parts
+
+
+def _of(estimate: Estimate, words: str) -> str:
+    """A standing in the words of blocks or, where none is known, of processes."""
+    return words if estimate.paired else words.replace("block", "process")
 
 
 def _why_left_out(estimate: Estimate) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from analysis.formats import DASH, absolute_texts, interval_text, range_text, ratio_places, ratio_text
 from analysis.model import Absolute, ClaimResult, Estimate
+from analysis.sentences import interval_name
 
 LONG = 40  # characters; a longer text gets a wide column and may be broken anywhere
 
@@ -190,28 +191,35 @@ def results(
 
     Columns: case, metric, ratio [primary interval], other interval, leave-one-out range, blocks, notes. A
     planned case and metric without an estimate has a row of dashes that says so; ``measured`` gives the metrics that
-    each case measures by plan, and without it every case measures all.
+    each case measures by plan, and without it every case measures all. Of unpaired estimates there is one interval, and
+    processes stand where blocks would.
     """
     other = "percentile" if primary == "t" else "t"
     found = {(e.case, e.metric): e for e in estimates if e.contrast == contrast}
     notes = Notes("n-" + slug(contrast, *sorted({e.phase for e in estimates})))
+    paired = all(e.paired for e in found.values())
     rows: list[str] = []
     for case in cases:
         own = _measured(case, metrics, measured)
         name = _cell(breakable(case), "", "th", scope="rowgroup", rowspan=len(own))
         for place, metric in enumerate(own):
-            cells = _result_cells(found.get((case, metric)), metric, primary, other, notes)
+            estimate = found.get((case, metric))
+            cells = (
+                _result_cells(estimate, metric, primary, other, notes)
+                if paired
+                else _unpaired_cells(estimate, metric, notes)
+            )
             rows.append(f"<tr>{name if place == 0 else ''}{cells}</tr>")
     told = {"t": "", "percentile": f" ({coverage})" if coverage else ""}
-    head = [
-        ("case", ""),
-        ("metric", ""),
-        (f"ratio [{primary} interval, primary]{told[primary]}", "bb-number"),
-        (f"{other} interval{told[other]}", "bb-number"),
-        ("leave one out", "bb-number"),
-        ("blocks", "bb-number"),
-        ("notes", ""),
+    numbers = [
+        f"ratio [{primary} interval, primary]{told[primary]}",
+        f"{other} interval{told[other]}",
+        "leave one out",
+        "blocks",
     ]
+    if not paired:
+        numbers = [f"ratio [{interval_name('t', paired=False)}]", "processes"]
+    head = [("case", ""), ("metric", ""), *((text, "bb-number") for text in numbers), ("notes", "")]
     return _frame(caption or f"Ratio {contrast}", head, rows, notes.html())
 
 
@@ -235,6 +243,31 @@ def _result_cells(estimate: Estimate | None, metric: str, primary: str, other: s
     return "".join([_cell(escaped(metric), "bb-unit"), *cells, _cell(blocks_text(estimate), "bb-number"), _cell(why)])
 
 
+def _unpaired_cells(estimate: Estimate | None, metric: str, notes: Notes) -> str:
+    if estimate is None:
+        mark = notes.mark("No estimate was computed for this case and metric.")
+        return _cell(escaped(metric), "bb-unit") + _cell(DASH + mark, "bb-number") * 2 + _cell(mark)
+    why = notes.marks(reasons(estimate))
+    text = ratio_text(estimate.point, estimate.t)
+    return "".join(
+        [
+            _cell(escaped(metric), "bb-unit"),
+            _cell(text + (why if DASH in text else ""), "bb-number bb-primary"),
+            _cell(processes_text(estimate), "bb-number"),
+            _cell(why),
+        ]
+    )
+
+
+def processes_text(estimate: Estimate) -> str:
+    """``6 and 5 of 6``: used processes of the numerator and of the denominator, and how many there are."""
+    told = []
+    for arm, used in zip((estimate.numerator, estimate.denominator), estimate.processes, strict=True):
+        lost = sum(gone.arm == arm for gone in estimate.missing)
+        told.append(f"{used} of {used + lost}" if lost else str(used))
+    return " and ".join(told)
+
+
 def blocks_text(estimate: Estimate) -> str:
     """``6``, or ``4 of 6`` when blocks are missing that no other block replaces."""
     lost = {gone.block for gone in estimate.missing if gone.replaced_by is None} - set(estimate.blocks)
@@ -248,17 +281,14 @@ def reasons(estimate: Estimate) -> list[str]:
     for gone in estimate.missing:
         if not any(gone.reason in text for text in texts):
             after = "" if gone.replaced_by is None else f"; block {gone.replaced_by} replaces it"
-            texts.append(f"Block {gone.block} is missing: arm {gone.arm}, {gone.reason}{after}.")
-    gaps = [
-        name
-        for name, value in (
-            ("point", estimate.point),
-            ("t interval", estimate.t),
-            ("percentile interval", estimate.percentile),
-            ("leave-one-out range", range_text(estimate.leave_one_out, 3).replace(DASH, "") or None),
-        )
-        if value is None
-    ]
+            texts.append(f"{gone.unit.capitalize()} {gone.block} is missing: arm {gone.arm}, {gone.reason}{after}.")
+    parts = {
+        "point": estimate.point,
+        "t interval": estimate.t,
+        "percentile interval": estimate.percentile,
+        "leave-one-out range": range_text(estimate.leave_one_out, 3).replace(DASH, "") or None,
+    }
+    gaps = [name for name, value in parts.items() if value is None]
     if gaps and not texts:
         texts.append(f"Not computed: {', '.join(gaps)}. The analysis gave no reason.")
     return texts
@@ -274,8 +304,12 @@ def absolutes(
     metrics: Sequence[str],
     arms: Sequence[str],
     measured: Mapping[str, Sequence[str]] | None = None,
+    over: str = "blocks",
 ) -> Markup:
-    """Absolute values per arm, one row per case and metric, all arms of a row in one unit; ``measured`` as in `results`."""
+    """Absolute values per arm, one row per case and metric, all arms of a row in one unit; ``measured`` as in `results`.
+
+    ``over`` names what a run belongs to: blocks, or processes where no block is known.
+    """
     found = {(a.case, a.metric, a.arm): a for a in values}
     notes = Notes("n-absolute")
     rows: list[str] = []
@@ -286,18 +320,19 @@ def absolutes(
             row = [found.get((case, metric, arm)) for arm in arms]
             texts, unit = absolute_texts([a.value if a else None for a in row], metric)
             cells = [
-                _cell(_absolute(t, a, arm, notes), "bb-number") for t, a, arm in zip(texts, row, arms, strict=True)
+                _cell(_absolute(t, a, arm, over, notes), "bb-number")
+                for t, a, arm in zip(texts, row, arms, strict=True)
             ]
             rows.append(f"<tr>{name if place == 0 else ''}{_cell(escaped(unit), 'bb-unit')}{''.join(cells)}</tr>")
     head = [("case", ""), ("unit", ""), *((arm, "bb-number") for arm in arms)]
-    return _frame("Median over blocks of the runs' medians", head, rows, notes.html())
+    return _frame(f"Median over {over} of the runs' medians", head, rows, notes.html())
 
 
-def _absolute(text: str, value: Absolute | None, arm: str, notes: Notes) -> str:
+def _absolute(text: str, value: Absolute | None, arm: str, over: str, notes: Notes) -> str:
     if text != DASH:
         return text
-    blocks = value.blocks if value else 0
-    return DASH + notes.mark(f"{arm}: no value, {blocks} blocks with a finished run.")
+    count = value.blocks if value else 0
+    return DASH + notes.mark(f"{arm}: no value, {count} {over} with a finished run.")
 
 
 def claims(found: Sequence[ClaimResult], caption: str = "Preregistered claims") -> Markup:

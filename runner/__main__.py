@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from runner import adopt as adopting
 from runner import check as checking
 from runner import close as closing
 from runner import conform as conforming
@@ -71,6 +72,8 @@ def main() -> None:
 def plan(campaign: Path, sd: float | None, pilot: Path | None, ratio: float | None) -> None:
     """Show the schedule: orders, residual drift bias, length, detectable effect."""
     store = Store.open(campaign)
+    if store.state() == "adopted":
+        seal.assert_executed_here(store, "plan")
     described = store.plan()
     wanted = schedule.asked(sd, pilot, ratio)
     show = schedule.describe_open if store.brought else schedule.describe
@@ -120,6 +123,31 @@ def new_command(campaign: Path, source: Path | None, template: str | None, **giv
     click.echo(str(store.plan_path))
 
 
+@main.command(name="adopt")
+@click.argument("source", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option(
+    "--into", "campaign", required=True, metavar="CAMPAIGN", type=click.Path(path_type=Path, file_okay=False),
+    help="A folder with a plan.toml, or a new one.",
+)  # fmt: skip
+@click.option("--map", "maps", required=True, multiple=True, help="PATTERN[:key=value,...]: which run a file is of.")
+@click.option("--ignore", multiple=True, metavar="GLOB", help="Leave out the files of this name; recorded.")
+@click.option(
+    "--contrast", "contrasts", multiple=True, metavar="NEW/OLD", help="Of a new plan; by default last/first arm."
+)
+@shows_errors
+def adopt_command(
+    source: Path, campaign: Path, maps: tuple[str, ...], ignore: tuple[str, ...], contrasts: tuple[str, ...]
+) -> None:
+    """Take in logs that were made elsewhere; recorded as adopted, not executed.
+
+    DIR is a folder of Go benchmark outputs or CSV files; its files are copied as they are.
+    """
+    adoption = adopting.adopt(campaign, adopting.asked(source, maps, ignore, contrasts))
+    for line in adopting.summary(adoption):
+        click.echo(line)
+    click.echo(adoption.digest)
+
+
 @main.command(name="seal")
 @CAMPAIGN
 @shows_errors
@@ -136,6 +164,8 @@ def seal_command(campaign: Path) -> None:
 def check(campaign: Path, dry_run: bool) -> int:
     """Is everything here: host, network, engine, trees, seal? Says why not."""
     store = Store.open(campaign)
+    if store.state() == "adopted":
+        seal.assert_executed_here(store, "check")
     described = store.plan()
     if store.brought:
         for line in checking.open_commands(described) if dry_run else checking.left_open(store):
@@ -169,6 +199,11 @@ def run(campaign: Path, phase: str | None) -> int:
 def status(campaign: Path, as_json: bool) -> None:
     """How many runs are planned, done, failed, void, outstanding. Never a result."""
     store = Store.open(campaign)
+    if store.brought:
+        found = adopting.status(store)
+        for line in [json.dumps(found, indent=1)] if as_json else adopting.status_lines(found):
+            click.echo(line)
+        return
     if not store.orders_path.exists():
         click.echo(json.dumps({"state": "draft"}) if as_json else "draft: not sealed yet")
         return
@@ -192,6 +227,7 @@ def status(campaign: Path, as_json: bool) -> None:
 def close(campaign: Path) -> None:
     """Write the last journal line and the manifest; `run` does it when all is done."""
     store = Store.open(campaign)
+    seal.assert_executed_here(store, "close")
     described = store.plan()
     seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
@@ -213,11 +249,13 @@ def verify(campaign: Path, as_json: bool) -> int:
     for text in report.problems:
         click.echo(f"problem: {text}")
     for what, names in report.deviations.items():
-        click.echo(f"deviation: {what} differs today from what was sealed: {', '.join(names)}")
+        then = "adopted" if report.state == "adopted" else "sealed"
+        click.echo(f"deviation: {what} differs today from what was {then}: {', '.join(names)}")
     for text in report.notes:
         click.echo(f"note: {text}")
+    record = "adoption" if report.state == "adopted" else "seal"
     click.echo(
-        f"{report.state}, {report.files} files, seal {report.seal_digest or 'none'}: "
+        f"{report.state}, {report.files} files, {record} {report.seal_digest or 'none'}: "
         f"{len(report.problems) or 'no'} problem{'s' * (len(report.problems) != 1)}"
     )
     return 1 if report.problems else 0

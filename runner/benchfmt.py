@@ -24,6 +24,8 @@ _SKIPPED = re.compile(r"(^|\s)--- SKIP\b")
 _RESULT_INSIDE = re.compile(r"Benchmark\S{0,300}\s+[0-9]+\s+[+-]?[0-9.]+\S*\s+\S")
 _NAMELESS = re.compile(r"^\s*[0-9]+\s+([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?|[+-]?Inf|NaN)\s+\S*/\S")
 
+NO_RESULT = "was begun and has no result"
+
 
 @dataclass(frozen=True)
 class Record:
@@ -85,7 +87,7 @@ class _Reader:
         """What was read."""
         for name, line in self._lone.items():
             if not any(_belongs(record.name, name) for record in self._records):
-                self._fault("malformed", f"Benchmark{name} was begun and has no result", line)
+                self._fault("malformed", f"Benchmark{name} {NO_RESULT}", line)
         return Log(
             tuple(self._records),
             self._configuration,
@@ -202,7 +204,7 @@ def _result(name: str, fields: list[str]) -> tuple[tuple[float, str], ...] | str
         return f"expected pairs of value and unit after {name} {iterations}, found {' '.join(pairs)[:120]!r}"
     values: dict[str, float] = {}
     for text, unit in zip(pairs[::2], pairs[1::2], strict=True):
-        value = _number(text)
+        value = number(text)
         if value is None:
             return f"expected a finite number for {unit}, found {text[:40]!r}"
         if unit in values:
@@ -211,7 +213,7 @@ def _result(name: str, fields: list[str]) -> tuple[tuple[float, str], ...] | str
     return tuple((value, unit) for unit, value in values.items())
 
 
-def _number(text: str) -> float | None:
+def number(text: str) -> float | None:
     """A finite number; None for anything else, and for one that is too small and would be read as 0."""
     if len(text) > 400 or not _NUMBER.match(text):
         return None

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 
 from runner import benchfmt, rawlog
+from runner.adoption import UNKNOWN, AdoptedRun, entry
 from runner.errors import DataError, Refused
 from runner.files import digest_of, file_sha256, manifest_text, write_whole
 from runner.journal import Event, Journal
@@ -59,6 +60,26 @@ def metrics_text(store: Store, plan: Plan, ends: Iterable[Labels]) -> str:
     writer.writerow(COLUMNS)
     for labels in ends:
         writer.writerows(metric_rows(store, plan, labels))
+    return out.getvalue()
+
+
+def adopted_metrics_text(runs: Iterable[AdoptedRun]) -> str:
+    """The whole aggregate of adopted logs, in the order of the record; what is not known is written so."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for run in runs:
+        labels = entry(run)["labels"].values()
+        writer.writerows(
+            (
+                *labels,
+                value.repeat,
+                value.metric,
+                repr(value.value),
+                UNKNOWN if value.iterations is None else value.iterations,
+            )
+            for value in run.values
+        )
     return out.getvalue()
 
 

@@ -46,6 +46,7 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
     Raises WrongUse for a phase that is not in the plan, and Refused when seal, host, trees or harness are not as sealed, or
     when the plan says to refuse a busy host.
     """
+    seal.assert_executed_here(store, "run")
     plan = store.plan()
     if phase is not None and phase not in plan.phases:
         raise WrongUse(

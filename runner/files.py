@@ -8,8 +8,17 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+
+def escape(case: str) -> str:
+    """A folder name for a case: percent-encoded, so that two names never share a folder."""
+    if not case:
+        raise ValueError("a case without a name has no folder")
+    name = quote(case, safe="")
+    return "%2E" + name[1:] if name.startswith(".") else name
 
 
 def sha256(data: bytes) -> str:

@@ -11,7 +11,7 @@ from runner.templates import BUILD_FIELDS, FIXTURE_FIELDS, RUN_FIELDS, TREE_FIEL
 
 OWN_NAMES = frozenset(
     ("plan.toml", "orders.json", "seal.json", "host.json", "journal.jsonl", "metrics.csv", "MANIFEST.sha256")
-    + ("runs", "harness", "as-run", "protocol")
+    + ("runs", "harness", "as-run", "protocol", "published.toml", "adoption.json", "adopted")
 )
 
 

@@ -53,9 +53,16 @@ class Seal:
     content: dict[str, Any]
     digest: str
 
+    @property
+    def adopted(self) -> bool:
+        """Whether this is the record of adopted logs, written after they were made, and no seal."""
+        return "adopted" in self.content
+
 
 def read(store: Store) -> Seal:
-    """The campaign's seal. Raises DataError when there is none."""
+    """The campaign's seal, or the record of adopted logs in its place. Raises DataError when there is neither."""
+    if store.brought and store.adoption_path.is_file():
+        return Seal(store.read_json(store.adoption_path), file_sha256(store.adoption_path))
     if not store.seal_path.is_file():
         raise DataError(
             str(store.seal_path), "this campaign is not sealed", remedy=f"python -m runner seal {store.shown()}"
@@ -82,6 +89,7 @@ def write(store: Store, progress: Any = None) -> Seal:
 
     Raises Refused once a run has started; sealing again before that is allowed and leaves its trace in the journal.
     """
+    assert_executed_here(store, "seal")
     plan = store.plan()
     assert_own_folder(store, plan)
     with Journal(store.journal_path) as journal:
@@ -121,6 +129,18 @@ def write(store: Store, progress: Any = None) -> Seal:
         write_whole(store.seal_path, data)
         journal.append("sealed", seal=sha256(data))
     return Seal(content, sha256(data))
+
+
+def assert_executed_here(store: Store, command: str) -> None:
+    """Raise Refused for a campaign whose runs were made elsewhere: there is nothing of it that this runner may add to."""
+    if store.brought:
+        state = store.state()
+        raise Refused(
+            str(store.folder),
+            f"this campaign is {state}: its runs were made elsewhere, and `{command}` is of campaigns that are executed here",
+            found=store.relative(store.adoption_path if state == "adopted" else store.published_path),
+            remedy="start a campaign of your own with python -m runner new",
+        )
 
 
 def assert_own_folder(store: Store, plan: Plan) -> None:
@@ -225,21 +245,28 @@ def _runner_files(seal: Seal) -> dict[str, str]:
 
 
 def file_differences(seal: Seal, found: dict[str, str]) -> list[str]:
-    """Which sealed files are changed, gone or new, each named."""
+    """Which sealed or adopted files are changed, gone or new, each named."""
     sealed = seal.content["files"]
+    word, record = ("adopted", "adoption") if seal.adopted else ("sealed", "seal")
     problems = []
     for name in sorted(sealed.keys() | found.keys()):
         if name not in found:
-            problems.append(f"{name}: sealed, and gone")
+            problems.append(f"{name}: {word}, and gone")
         elif name not in sealed:
-            problems.append(f"{name}: not in the seal")
+            problems.append(f"{name}: not in the {record}")
         elif sealed[name] != found[name]:
-            problems.append(f"{name}: changed since the seal (sealed {sealed[name][:12]}, found {found[name][:12]})")
+            problems.append(
+                f"{name}: changed since the {record} ({word} {sealed[name][:12]}, found {found[name][:12]})"
+            )
     return problems
 
 
 def deviations(sealed: Seal, plan: Plan) -> dict[str, list[str]]:
     """Which files of harness, runner and analysis differ today from what was sealed; nothing for what does not."""
+    if sealed.adopted:
+        now = {"runner": source_digests("runner"), "analysis": analysis_digests()}
+        changed = {what: _changed(sealed.content[what], digests) for what, digests in now.items()}
+        return {what: names for what, names in changed.items() if names}
     found = {
         "harness": _harness_deviation(sealed, plan),
         "runner": _changed(_runner_files(sealed), source_digests("runner")),

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
+from runner.adoption import AdoptedRun, AdoptedValue, Adoption
+from runner.adoptruns import reread
 from runner.errors import DataError, WrongUse
-from runner.files import file_sha256
+from runner.files import escape, file_sha256, sha256
 from runner.journal import Reading
 from runner.journal import read as read_journal
 from runner.ledger import Ledger, fold
@@ -24,17 +25,21 @@ from runner.planfile import OpenPlan, load_open
 from runner.planfile import load as load_plan
 from runner.plantypes import RUN_FILES
 
-__all__ = ["PARTIAL", "RUN_FILES", "Labels", "Ledger", "Store", "escape", "labels_from", "orders_document"]
+__all__ = [
+    "PARTIAL",
+    "RUN_FILES",
+    "AdoptedRun",
+    "AdoptedValue",
+    "Adoption",
+    "Labels",
+    "Ledger",
+    "Store",
+    "escape",
+    "labels_from",
+    "orders_document",
+]
 
 PARTIAL = ".partial"
-
-
-def escape(case: str) -> str:
-    """A folder name for a case: percent-encoded, so that two names never share a folder."""
-    if not case:
-        raise ValueError("a case without a name has no folder")
-    name = quote(case, safe="")
-    return "%2E" + name[1:] if name.startswith(".") else name
 
 
 def labels_from(document: Any, where: str) -> Labels:
@@ -98,6 +103,40 @@ class Store:
         """Whether this campaign was executed elsewhere: figures that others published, or logs that were adopted."""
         return not self.seal_path.exists() and (self.published_path.is_file() or self.adoption_path.is_file())
 
+    def state(self) -> str:
+        """draft, sealed, running, closed, adopted or figures-only. Raises DataError for a broken journal."""
+        if self.brought:
+            return "adopted" if self.adoption_path.is_file() else "figures-only"
+        if not self.seal_path.exists():
+            return "draft"
+        kinds = {event["event"] for event in self.journal().events}
+        return "closed" if "close" in kinds else "running" if "run-start" in kinds else "sealed"
+
+    def adoption(self) -> Adoption:
+        """The runs of adopted logs. Raises DataError when there are none, or a file is not as the journal recorded."""
+        if not (self.brought and self.adoption_path.is_file()):
+            raise DataError(
+                str(self.adoption_path),
+                "no logs were taken into this campaign",
+                remedy=f"python -m runner adopt DIR --into {self.shown()} --map ...",
+            )
+        events = self.journal().events
+        named = [str(event.get("adoption")) for event in events if event["event"] == "adopted"]
+        digest = file_sha256(self.adoption_path)
+        if named != [digest]:
+            raise _not_recorded(self.adoption_path, ", ".join(named) or "no adopted event", digest)
+        content = self.read_json(self.adoption_path)
+        closed = next((event for event in events if event["event"] == "close"), None)
+        return replace(reread(content, digest, self._read_adopted, self.plan), closed=closed)
+
+    def _read_adopted(self, name: str, expected: str) -> bytes:
+        path = self.folder / name
+        data = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        found = "no file" if data is None else sha256(data)
+        if data is None or found != expected:
+            raise _not_recorded(path, expected, found)
+        return data
+
     def orders(self) -> tuple[Labels, ...]:
         """The sealed orders: every planned run."""
         document = self.read_json(self.orders_path)
@@ -121,7 +160,9 @@ class Store:
         return read_journal(self.journal_path)
 
     def ledger(self) -> Ledger:
-        """The state of every run, from orders and journal."""
+        """The state of every run, from orders and journal; of adopted logs, from their record."""
+        if self.brought and self.adoption_path.is_file():
+            return self.adoption().ledger()
         return fold(self.orders(), self.journal().events)
 
     def run_folder(self, labels: Labels) -> Path:
@@ -158,13 +199,7 @@ class Store:
         expected = ledger.ends[labels].files.get(name, "no digest in the journal")
         found = file_sha256(path) if path.is_file() else "no file"
         if found != expected:
-            raise DataError(
-                str(path),
-                "not the file that the journal recorded",
-                expected=expected,
-                found=found,
-                remedy="restore the file from where the campaign was published",
-            )
+            raise _not_recorded(path, expected, found)
         return path
 
     def run_folders(self) -> Iterator[Path]:
@@ -190,6 +225,16 @@ class Store:
         path = path or self.folder
         here = Path.cwd()
         return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+
+
+def _not_recorded(path: Path, expected: str, found: str) -> DataError:
+    return DataError(
+        str(path),
+        "not the file that the journal recorded",
+        expected=expected,
+        found=found,
+        remedy="restore the file from where the campaign was published",
+    )
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -6,33 +6,18 @@ consistently the seal's digest, committed or published before the first run, is 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from runner import close, ledger, orders, seal
 from runner.errors import BenchbookError
-from runner.files import digest_of, file_sha256, manifest_text
+from runner.files import file_sha256
 from runner.journal import read as read_journal
 from runner.ledger import Ledger
 from runner.orders import Labels
 from runner.plan import Plan
 from runner.store import PARTIAL, RUN_FILES, Store, labels_from
-
-_HOST_PATH = re.compile(rb"(?<![\w.{}/-])/(?:home|root|tmp|usr|opt|var|srv|Users|mnt)/[^\s'\":,)]+")
-
-
-@dataclass
-class Report:
-    """What verifying found: problems make it fail, notes do not."""
-
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    state: str = "draft"
-    seal_digest: str = ""
-    files: int = 0
-    deviations: dict[str, list[str]] = field(default_factory=dict)  # what differs today from what was sealed
+from runner.verify_brought import Report, closed, host_paths, verify_brought
 
 
 def verify(store: Store) -> Report:
@@ -43,12 +28,16 @@ def verify(store: Store) -> Report:
     except BenchbookError as error:
         report.problems.append(str(error))
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-        report.problems.append(f"seal.json or journal.jsonl: not in the form that the runner writes: {error!r}")
+        record = store.adoption_path.name if store.brought else "seal.json"
+        report.problems.append(f"{record} or journal.jsonl: not in the form that the runner writes: {error!r}")
     report.files = len(store.files()) + 1
     return report
 
 
 def _verify(store: Store, report: Report) -> None:
+    if store.brought:
+        verify_brought(store, report)
+        return
     plan = store.plan()
     # Read before the journal: a runner at work writes these rows only once the journal has the run's end.
     metrics = store.metrics_path.read_bytes() if store.metrics_path.is_file() else b""
@@ -71,7 +60,7 @@ def _verify(store: Store, report: Report) -> None:
     report.state = "closed" if state.closed else "running" if state.started else "sealed"
     _metrics(store, plan, state, metrics, report)
     if state.closed:
-        _closed(store, state, list(reading.events), report)
+        closed(store, state.closed, list(reading.events), report)
     elif store.manifest_path.exists():
         report.problems.append(
             f"journal.jsonl:{len(reading.events) + 1}: no close, and MANIFEST.sha256 is there: its end was cut off"
@@ -184,42 +173,9 @@ def _metrics(store: Store, plan: Plan, state: Ledger, found: bytes, report: Repo
             report.problems.append(f"{name}: not what the raw logs hold")
 
 
-def _closed(store: Store, state: Ledger, events: list[dict[str, Any]], report: Report) -> None:
-    assert state.closed is not None
-    if events[-1]["event"] != "close":
-        report.problems.append(f"journal.jsonl:{len(events)}: lines after the close")
-    if not store.manifest_path.is_file():
-        report.problems.append("MANIFEST.sha256: missing")
-    elif not report.problems:
-        _manifest(store, report)
-    if not report.problems and digest_of(close.content_digests(store)) != state.closed["content_sha256"]:
-        report.problems.append("journal.jsonl: the close names another content than the folder has")
-
-
-def _manifest(store: Store, report: Report) -> None:
-    expected = manifest_text(close.manifest_digests(store)).splitlines(keepends=True)
-    found = store.manifest_path.read_bytes().decode(errors="replace").splitlines(keepends=True)
-    for number in range(max(len(expected), len(found))):
-        line = found[number] if number < len(found) else "nothing"
-        want = expected[number] if number < len(expected) else "nothing"
-        if line == want:
-            continue
-        name = want.partition("  ")[2].strip()
-        # Every file but the journal has been compared with seal and journal above, so that the manifest is what changed.
-        other = ", or journal.jsonl was changed" if name == store.journal_path.name else ""
-        report.problems.append(
-            f"MANIFEST.sha256:{number + 1}: expected {want.strip()!r}, found {line.strip()!r}{other}"
-        )
-        return
-
-
 def _host_paths(store: Store, state: Ledger) -> list[str]:
     """Paths of the host that raw output carries; it is kept byte for byte, so they are only noted."""
-    notes = []
+    notes: list[str] = []
     for labels in state.ends:
-        for name in ("stdout.txt", "stderr.txt"):
-            path = store.run_folder(labels) / name
-            match = _HOST_PATH.search(path.read_bytes()) if path.is_file() else None
-            if match:
-                notes.append(f"{store.relative(path)}: holds a path of the host: {match[0].decode(errors='replace')}")
+        notes += host_paths(store, [store.run_folder(labels) / name for name in ("stdout.txt", "stderr.txt")])
     return notes

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from analysis import exports, page, rendering
+from analysis import exports, page, page_shared, rendering
 from runner.errors import DataError
 from runner.store import Store
 from tests.campaigns import Campaign
@@ -75,7 +75,7 @@ def test_an_error_names_the_notebook_the_cell_and_the_phase(
     notebook = nbformat.read(page.NOTEBOOKS / "phase.ipynb", as_version=4)
     notebook.cells[3].source = "page.answer(None)"
     nbformat.write(notebook, tmp_path / "phase.ipynb")
-    monkeypatch.setattr(page, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(page_shared, "NOTEBOOKS", tmp_path)
     with pytest.raises(DataError, match=r"phase\.ipynb, cell \d+, for phase T: raised AttributeError"):
         rendered(closed, tmp_path / "pages")
     assert not (tmp_path / "pages" / closed.folder.name / "phase_t.ipynb").exists()

@@ -110,7 +110,7 @@ def test_contents_name_each_campaign_with_its_phases_below(sandbox: Sandbox) -> 
         *("benchbook", "Campaigns"),
         *("Campaign made-up-1", "Phase B: Record Layer", "Campaign made-up-2", "Phase B: Record Layer"),
         *("Method", "Method", "Harness and plan", "A closed-loop client of your own", "Limits", "Glossary"),
-        *("Use", "Start your own campaign", "Reproduce", "Publish"),
+        *("Use", "Start your own campaign", "Reproduce", "Adopt logs", "Publish"),
     ]
 
 
