@@ -15,7 +15,7 @@ import click
 
 from analysis import exports
 from analysis.labels import check_labels
-from analysis.report import assert_phase, find_campaign, open_report
+from analysis.report import assert_phase, assert_raw_logs, find_campaign, open_report
 from analysis.tables import STATUS_WORDS
 from runner.errors import BenchbookError
 
@@ -62,6 +62,7 @@ def estimates(campaign: Path, phase: str, seed: int | None, resamples: int | Non
 def labels(campaign: Path) -> int:
     """Rebuild every label from the sealed plan and the per-run logs, and assert it."""
     store = find_campaign(campaign)
+    assert_raw_logs(store)
     report = check_labels(store, store.plan())
     for problem in report.problems:
         click.echo(f"problem: {problem}")

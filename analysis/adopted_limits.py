@@ -136,10 +136,13 @@ def runs(report: PhaseReport) -> list[str]:
 def blocks(report: PhaseReport) -> str:
     """What pairs the arms, or that nothing does."""
     if not report.paired:
+        planned = report.statistics.primary
+        instead = f" The plan has the {planned} interval lead, which cannot be had." if planned != "t" else ""
         return (
             "Blocks are unknown: no run of one arm belongs to a run of the other. So there is no paired estimate, no "
             "percentile interval and no leaving out of a block; the interval is Welch's t on the logs of the processes' "
             "medians, and a change of the host between the arms cannot be told from a difference of the arms."
+            f"{instead}"
         )
     level = report.statistics.level
     counts = sorted({len(estimate.blocks) for estimate in report.estimates if estimate.blocks})

@@ -209,6 +209,16 @@ def assert_sealed(store: Store, plan: Plan) -> None:
         )
 
 
+def assert_raw_logs(store: Store) -> None:
+    """Raise DataError for a campaign of which only published figures are here."""
+    if store.state() == "figures-only":
+        raise DataError(
+            str(store.folder),
+            "this campaign has published figures and no raw logs, so that nothing can be computed",
+            remedy=f"bring its logs: python -m runner adopt DIR --into {store.shown()} --map ...",
+        )
+
+
 def assert_phase(plan: Plan, phase: str) -> None:
     """Raise WrongUse for a phase that the plan does not have."""
     if phase not in plan.phases:
@@ -238,6 +248,7 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
     store = find_campaign(campaign)
     plan = store.plan()
     assert_phase(plan, phase)
+    assert_raw_logs(store)
     statistics = statistics_of(plan)
     seed = statistics.seed if seed is None else seed
     resamples = statistics.resamples if resamples is None else resamples

@@ -431,8 +431,41 @@ def test_a_host_of_which_little_came_along_is_unknown_in_the_rest(tmp_path: Path
     assert "kernel 6.1" in text
 
 
+def test_a_plan_with_the_percentile_interval_in_front_is_not_followed_without_blocks(tmp_path: Path) -> None:
+    made = adopt(LOGS, tmp_path / "codec-logs", "before.txt:arm=before", "after.txt:arm=after")
+    campaign = tmp_path / "again" / "codec-logs"
+    campaign.mkdir(parents=True)
+    text = (made / "plan.toml").read_text().replace('primary = "t"', 'primary = "percentile"')
+    claim = (
+        '[[phases.A.claims]]\nid = "A1"\ntext = "Less."\nmetric = "ns/op"\ncontrast = "after/before"\ncases = "all"\n'
+    )
+    (campaign / "plan.toml").write_text(f'{text}\n{claim}holds = "below-1"\n')
+    report = open_report(adopt(LOGS, campaign, "before.txt:arm=before", "after.txt:arm=after"), "A")
+    assert report.primary == "t"
+    assert [claim.status for claim in report.claims] == ["not-evaluable"]
+    assert "since no blocks are known that it could be over" in report.claims[0].reason
+    assert "The plan has the percentile interval lead, which cannot be had." in adopted_limits.blocks(report)
+    assert "Of 1 claim of the plan, not preregistered with us: 1 not evaluable (A1)." in repr(page.answer(report))
+
+
 def test_the_method_of_each_phase_is_told(without_blocks: PhaseReport, with_blocks: PhaseReport) -> None:
     (both,) = adopted_limits.method(with_blocks.plan, {"A": without_blocks, "B": with_blocks})
     assert "In phase B the blocks are known" in both
     assert "In phase A no blocks are known" in both
     assert "Welch's t, unpaired, at level 0.95" in both
+
+
+@pytest.mark.parametrize("command", [("estimates", "--phase", "A"), ("labels",), ("claims",)])
+def test_published_figures_without_logs_are_no_estimates(
+    unpaired: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    campaign = tmp_path / unpaired.name
+    campaign.mkdir()
+    shutil.copyfile(unpaired / "plan.toml", campaign / "plan.toml")
+    (campaign / "published.toml").write_text("")
+    name, *options = command
+    argv = [sys.executable, "-m", "analysis", name, str(campaign), *options]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "published figures and no raw logs" in done.stderr
+    assert done.stdout == ""
