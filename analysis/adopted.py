@@ -109,8 +109,8 @@ def _blocks(report: PhaseReport) -> list[Markup | Picture]:
 
 def _published(report: PhaseReport) -> list[Markup]:
     """The check against published figures, where the phase's own notebook has no cell that would show it."""
-    source = page_shared.notebook_of(report.identifier).read_text(encoding="utf-8")
-    if "page_shared.specific(" in source or not page_shared.has_published(report):
+    source = page_shared.notebook_of(report.plan, report.identifier).read_text(encoding="utf-8")
+    if "page.specific(" in source or not page_shared.has_published(report):
         return []
     return [named(page_shared.PUBLISHED), page_shared.published(report)]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from pathlib import Path
 
-from analysis import figures, tables
+from analysis import figures, hdr, tables
 from analysis.arms import arm_places
 from analysis.checks import marked_blocks
 from analysis.drawing import Picture
@@ -15,15 +16,39 @@ from analysis.page_parts import Section, bullets, folded
 from analysis.report import PROJECT, PhaseReport
 from analysis.sentences import listed
 from analysis.tables import Markup
+from runner.plan import Plan
 
 NOTEBOOKS = PROJECT / "notebooks"
 OPEN = 3  # contrasts whose tables are shown unfolded
 
 
-def notebook_of(phase: str) -> Path:
-    """A phase's own notebook; the one for any phase where it has none."""
+_CALLS = re.compile(r"page\.(latency|counts|delay|null)\(report\)")
+
+
+def notebook_of(plan: Plan, phase: str) -> Path:
+    """A phase's own notebook; the one for any phase where it has none.
+
+    Notebooks go by the name of the phase, and other campaigns give the same names to other questions: one that shows
+    what the phase does not have, such as latencies, is not the phase's own.
+    """
     own = NOTEBOOKS / f"phase_{phase.lower()}.ipynb"
-    return own if own.is_file() else NOTEBOOKS / "phase.ipynb"
+    if phase in plan.phases and own.is_file():
+        shown = set(_CALLS.findall(own.read_text(encoding="utf-8")))
+        if shown <= parts_of(plan, phase):
+            return own
+    return NOTEBOOKS / "phase.ipynb"
+
+
+def parts_of(plan: Plan, phase: str) -> set[str]:
+    """Which of the parts that only some phases have the plan has for this phase."""
+    described = plan.phases[phase]
+    has = {
+        "latency": any(hdr.LOG in described.outputs_of(case.name) for case in described.cases),
+        "counts": any(covariate.unit for covariate in described.covariates),
+        "delay": bool(plan.network_of(phase).delay_us),
+        "null": any(described.is_null(contrast) for contrast in described.contrasts),
+    }
+    return {name for name, there in has.items() if there}
 
 
 def claims_by_status(report: PhaseReport) -> dict[str, list[str]]:
@@ -133,7 +158,7 @@ def has_published(report: PhaseReport) -> bool:
 def commands(report: PhaseReport) -> list[tuple[str, object]]:
     """What to type for this page, for one with another seed where something is resampled, and for its numbers as data."""
     folder = f"data/{report.store.folder.name}"
-    source = notebook_of(report.identifier)
+    source = notebook_of(report.plan, report.identifier)
     notebook = f"papermill notebooks/{source.name} out.ipynb -p campaign {folder}"
     if source.stem == "phase":
         notebook += f" -p phase {report.identifier}"

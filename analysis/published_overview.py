@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from analysis import figures, overview, published_design, tables
+from analysis import adopted_limits, figures, limits, overview, published_design, tables
 from analysis import published_sentences as words
 from analysis.arms import arm_places
 from analysis.headlines import contrast_sentence
@@ -45,7 +45,7 @@ def campaign_page(store: Store, plan: Plan, published: Published | None, reports
         parts += [f"## How sure: {PUBLISHED}\n", raw(bullets(how_sure(subjects)))]
     if peer:
         parts += ["## The same questions, another stack\n", raw(same_questions(plan, peer))]
-    parts += ["## Method\n", raw(paragraphs(method(store, plan)))]
+    parts += ["## Method\n", raw(paragraphs(method(store, plan, published, reports)))]
     if published:
         parts += ["## Environment\n", raw(published_design.environment(plan, published))]
     parts += [
@@ -123,16 +123,26 @@ def as_estimate(estimate: PublishedEstimate) -> Estimate:
 
 def phase_table(plan: Plan, published: Published | None, reports: Reports) -> Markup:
     """Every phase: its question, how much of it is known, and whether figures or logs are here."""
+    if published is None:
+        return _adopted_table(plan, reports)
     rows = []
     for name, phase in plan.phases.items():
-        ratios = [e for e in published.estimates_of(name) if e.ratio is not None] if published else []
+        ratios = [e for e in published.estimates_of(name) if e.ratio is not None]
         given = sum(e.interval is not None for e in ratios)
-        here = "adopted logs" if name in reports else "published figures" if published else "nothing"
-        shown = _link(name, plan) if name in reports or published else f"{name}, {phase.title}"
+        here = "adopted logs" if name in reports else "published figures"
         named = sum(defined(case.name) for case in phase.cases)
-        rows.append((shown, phase.question, named, phase.blocks, len(ratios), given, here))
+        rows.append((_link(name, plan), phase.question, named, phase.blocks, len(ratios), given, here))
     head = ("phase", "question", "named cases", "blocks", "published ratios", "with interval", "here")
     return tables.plain(head, rows, numbers=[2, 3, 4, 5])
+
+
+def _adopted_table(plan: Plan, reports: Reports) -> Markup:
+    rows = []
+    for name, phase in plan.phases.items():
+        shown = _link(name, plan) if name in reports else f"{name}, {phase.title}: no logs"
+        runs = overview.run_counts(reports[name].ledger, name) if name in reports else "none"
+        rows.append((shown, phase.question, len(phase.cases), phase.blocks, runs))
+    return tables.plain(("phase", "question", "cases", "blocks", "adopted runs"), rows, numbers=[2])
 
 
 def how_sure(subjects: list[Subject]) -> list[str]:
@@ -171,8 +181,20 @@ def same_questions(plan: Plan, peer: Peer) -> Markup:
     )
 
 
-def method(store: Store, plan: Plan) -> list[str]:
-    """What the published pages say of the method, and what nobody can know here."""
+def method(store: Store, plan: Plan, published: Published | None, reports: Reports) -> list[str]:
+    """How the estimates of adopted logs come about; what the published pages say; and what nobody can know here."""
+    told = adopted_limits.method(plan, reports) if reports else []
+    return [*told, *(_as_published(store, plan) if published else _left_open(store))]
+
+
+def _left_open(store: Store) -> list[str]:
+    count = len(store.open_plan().undefined)
+    return [
+        f"plan.toml says what the logs show. What they do not show is the value \u201cundefined\u201d, {count} times."
+    ]
+
+
+def _as_published(store: Store, plan: Plan) -> list[str]:
     statistics = plan.statistics
     count = len(store.open_plan().undefined)
     return [
@@ -185,9 +207,9 @@ def method(store: Store, plan: Plan) -> list[str]:
 
 def shared(plan: Plan, published: Published | None, reports: Reports) -> list[str]:
     """What limits every phase."""
-    told = [
-        "No contrast goes across phases: each has conditions of its own, and was executed at another time.",
-    ]
+    told = limits.shared(plan, reports) if reports else []
+    if published and len(plan.phases) > 1:
+        told.append("No contrast goes across phases: each has conditions of its own, and was executed at another time.")
     if published and len(reports) < len(plan.phases):
         told += published_design.figures_only()
     if published:

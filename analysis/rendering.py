@@ -157,7 +157,7 @@ def render_phases(store: Store, plan: Plan, phases: list[str], folder: Path, say
     """Execute the notebooks of stale pages, some at a time; the first phase that fails is the one that is named."""
     stale = {}
     for phase in phases:
-        key = staleness_key(store, page.notebook_of(phase), seed)
+        key = staleness_key(store, page.notebook_of(plan, phase), seed)
         if not up_to_date(folder / page_name(phase), key):
             stale[phase] = key
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -173,7 +173,7 @@ def render_phases(store: Store, plan: Plan, phases: list[str], folder: Path, say
 def execute(store: Store, phase: str, seed: int | None, say: Say) -> Any:
     """A phase's notebook as papermill leaves it. Raises DataError that names the cell that raised."""
     say(f"rendering {store.folder.name}, phase {phase}")
-    source = page.notebook_of(phase)
+    source = page.notebook_of(store.plan(), phase)
     parameters: dict[str, Any] = {"campaign": _campaign_parameter(store), "phase": phase}
     if seed is not None:
         parameters["seed"] = seed

@@ -397,9 +397,11 @@ def test_published_figures_are_checked_where_there_are_any(
     assert has(report)
     heading = f"Checked against the published figures ({ADOPTED})"
     assert title in heading
-    for part in (page.specific, page.results):  # phase A has a notebook of its own, which does not show the former
-        assert repr(part(report)).endswith(f"{heading}\nas published: A")
-    assert "as published" not in repr(page.results(replace(report, identifier="A", store=Store(unpaired))))
+    assert repr(page.specific(report)).endswith(f"{heading}\nas published: A")
+    own = replace(report, identifier="B", plan=report.plan.model_copy(update={"phases": {"B": report.phase}}))
+    assert page.notebook_of(own.plan, "B").name == "phase_b.ipynb"  # which does not show the former
+    assert repr(page.results(own)).endswith(f"{heading}\nas published: B")
+    assert "as published" not in repr(page.results(report))
 
 
 def test_where_the_time_went_is_not_zero_but_unknown(unpaired: Path) -> None:

@@ -154,11 +154,20 @@ def test_notebooks_share_a_few_lines_of_code() -> None:
 
 
 def test_every_phase_of_the_plan_has_a_notebook_that_is_its_own() -> None:
+    plan = load(CAMPAIGN / "plan.toml")
     for phase in PHASES:
-        path = page.notebook_of(phase)
+        path = page.notebook_of(plan, phase)
         assert path.name == f"phase_{phase.lower()}.ipynb"
         assert f'phase = "{phase}"' in code_cells(path)[0]
-    assert page.notebook_of("new").name == "phase.ipynb"
+    assert page.notebook_of(plan, "new").name == "phase.ipynb"
+
+
+def test_a_notebook_that_shows_what_a_phase_does_not_have_is_not_its_own() -> None:
+    plan = load(CAMPAIGN / "plan.toml")
+    phases = {"A": plan.phases["B"], "B": plan.phases["A"], "N": plan.phases["B"], "C3": plan.phases["C1"]}
+    other = plan.model_copy(update={"phases": phases})
+    names = {phase: page.notebook_of(other, phase).name for phase in phases}
+    assert names == {"A": "phase.ipynb", "B": "phase_b.ipynb", "N": "phase.ipynb", "C3": "phase.ipynb"}
 
 
 @pytest.mark.slow

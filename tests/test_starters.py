@@ -186,7 +186,7 @@ def test_the_example_of_commands_from_start_to_end(tmp_path: Path, cache: Path) 
     assert f'gzip <code class="bb-whole">{digest[:12]}</code>' in text
     assert "program, SHA-256" in text and "gzip 1." in text
     assert "No server takes part." in str(page.limits(report))
-    assert page.notebook_of("T").name == "phase.ipynb"
+    assert page.notebook_of(report.plan, "T").name == "phase.ipynb"
 
 
 def test_a_command_against_itself_is_a_null_contrast(tmp_path: Path, cache: Path) -> None:
