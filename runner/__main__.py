@@ -115,6 +115,7 @@ def new_command(campaign: Path, source: Path | None, template: str | None, **giv
         click.echo(str(new.new_from(Store.open(source), campaign).plan_path))
         return
     assert template is not None
+    campaign = campaign.resolve()  # its name is the campaign's id, also where it is given as "."
     starter = starting.starter(campaign, template, options)
     store = starters.write(campaign, starter)
     for note in starter.notes:

@@ -132,6 +132,13 @@ def test_a_folder_that_is_no_name_leaves_nothing(tmp_path: Path, cache: Path) ->
     assert not (tmp_path / "bad name").exists()
 
 
+def test_the_current_folder_gives_its_name(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    _, done = new(Path(), cache, "--template", "python", cwd=tmp_path / "mine")
+    assert done.returncode == 0, done.stderr
+    assert load(tmp_path / "mine" / "plan.toml").campaign.id == "mine"
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

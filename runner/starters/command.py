@@ -112,7 +112,10 @@ def _program(word: str, taken: _Taken) -> str:
     if "/" not in word and found and os.path.samefile(found, path):
         return word
     whole = os.path.abspath(path)
-    taken.notes.append(f"{word} is written as {whole}: a run finds no other programs by name than those in {RUN_PATH}")
+    if whole != word:
+        taken.notes.append(
+            f"{word} is written as {whole}: a run finds no other programs by name than those in {RUN_PATH}"
+        )
     return whole
 
 

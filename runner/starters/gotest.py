@@ -54,7 +54,9 @@ def go_test(
         "seed": seed_of(folder.name),
     }
     told = f"the benchmarks of {', '.join(overlay)} differ between the commits, or are in the later one alone: both trees get"
-    notes = (f"{told} those of the later one",) if overlay else ()
+    notes: tuple[str, ...] = (f"{told} those of the later one",) if overlay else ()
+    if os.path.isabs(repository):
+        notes += (f"the plan names {repository} of this machine: a URL, or a path from here, would not",)
     title = f"{os.path.basename(repository.rstrip('/')) or 'A repository'}, {package}: two commits"
     return Starter(
         filled("go-test.toml", fields), title=title, question=f"What changed from {before} to {after}?", notes=notes

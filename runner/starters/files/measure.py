@@ -18,7 +18,7 @@ def growing(words: Sequence[str]) -> str:
     """One text of all words, longer word by word."""
     text = ""
     for word in words:
-        text = text + word + " "
+        text += word + " "
     return text
 
 
