@@ -1,0 +1,237 @@
+"""Go benchmark output that was made elsewhere: one file may hold several processes, and a process several cases. Pure.
+
+A process ends with `PASS`, `ok` or `FAIL`; the next begins with its header or its first result. What failed, panicked or
+was cut off is a piece with a reason and without values; what is read as nothing is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from runner import benchfmt
+from runner.adoption import AdoptedValue
+from runner.benchfmt import NO_RESULT
+from runner.errors import DataError
+
+_ENDS = re.compile(rb"^(PASS|FAIL|ok)\b")
+_HEADER = re.compile(rb"^(goos|goarch|pkg|cpu|toolchain):[ \t]")
+_CONFIGURATION = re.compile(rb"^[a-z][^\s:A-Z]*:[ \t]")
+_RESULT = re.compile(rb"^Benchmark[^a-z\s]\S*(\s|$)")
+_NAMED = re.compile(r"Benchmark([^a-z\s]\S*)")
+_EVENTS = re.compile(rb'^\s*\{[^\n]{0,300}"Action":')
+HOST = ("goos", "goarch", "cpu", "toolchain")
+_USUAL = re.compile(r"^(PASS$|ok\s|\?\s|coverage: |testing: warning: |=== RUN|\s+\S+_test\.go:\d+:)")
+SUFFIX = re.compile(r"-[1-9][0-9]*$")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one process, or one group of rows, says of one case: values, or why there are none; never both."""
+
+    file: str  # below the folder that was brought
+    process: int  # number in its file, from 1
+    name: str  # of the case, as it is written there, without "Benchmark"
+    lines: tuple[int, int]
+    values: tuple[AdoptedValue, ...] = ()
+    problem: str = ""
+    package: str = ""
+    fields: dict[str, str] = field(default_factory=dict)
+    go: bool = True  # whether the name may end in a GOMAXPROCS suffix
+    host: tuple[tuple[str, str], ...] = ()  # what the output says of where it was made
+
+
+@dataclass(frozen=True)
+class Read:
+    """The pieces of one file, and what in it is no result, named."""
+
+    pieces: tuple[Piece, ...]
+    notes: tuple[str, ...] = ()
+    better: dict[str, str] = field(default_factory=dict)  # unit -> "lower" or "higher", where the output says so
+
+
+def processes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The first line's number and the bytes of every process of a file, in order; together they are the file."""
+    first, start, offset = 1, 0, 0
+    ended, seen = False, set[bytes]()
+    for number, line in enumerate(_lines(data), start=1):
+        header = _HEADER.match(line)
+        begins = (ended and _begins(line)) or (header is not None and (header[1] in seen or b"result" in seen))
+        if begins and offset > start:
+            yield first, data[start:offset]
+            first, start, ended, seen = number, offset, False, set()
+        if header:
+            seen.add(header[1])
+        elif _RESULT.match(line):
+            seen.add(b"result")
+        ended = ended or _ENDS.match(line) is not None
+        offset += len(line)
+    if offset > start:
+        yield first, data[start:offset]
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """Lines as the format has them: a lone carriage return ends none."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start) + 1 or len(data)
+        yield data[start:end]
+        start = end
+
+
+def _begins(line: bytes) -> bool:
+    """Whether a line after the end of a process is of the next one."""
+    configuration = _CONFIGURATION.match(line) is not None and not line.startswith((b"coverage:", b"testing:"))
+    return configuration or _RESULT.match(line) is not None
+
+
+def read(data: bytes, file: str, case: str | None = None) -> Read:
+    """Every process of a file of Go output, case by case.
+
+    Where the file is known to be of one case, a process without any result is a failed run of it, and so is an empty file;
+    else it is noted. Raises DataError for the events of `go test -json`, which are no text of this format.
+    """
+    if _EVENTS.match(data):
+        raise DataError(
+            f"{file}:1", "events of go test -json", expected="the text that go test writes without -json",
+            remedy="put the Output fields of the events together, or leave the file out with --ignore",
+        )  # fmt: skip
+    pieces: list[Piece] = []
+    notes: list[str] = []
+    better: dict[str, str] = {}
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    for number, (first, part) in enumerate(processes(data), start=1):
+        found = _process(part, file, number, first - 1, case)
+        pieces += found.pieces
+        notes += found.notes
+        better |= found.better
+    if not data and case:
+        pieces.append(Piece(file, 1, case, (1, 1), (), f"{file}:1: an empty file"))
+    if not pieces:
+        notes.append(f"{file}: no result in it")
+    return Read(tuple(pieces), tuple(notes), better)
+
+
+def _process(part: bytes, file: str, number: int, before: int, case: str | None) -> Read:
+    log = benchfmt.parse(part)
+    lines = list(_lines(part))
+    records: dict[str, list[benchfmt.Record]] = {}
+    for record in log.records:
+        records.setdefault(record.name, []).append(record)
+    faults = _by_name(log.faults, lines, list(records))
+    pieces = []
+    for name in dict.fromkeys((*records, *(name for name in faults if name))):
+        fault = faults.get(name) or faults.get("")
+        own = records.get(name, [])
+        numbers = [record.line for record in own] + ([fault.line] if fault else [])
+        pieces.append(
+            Piece(
+                file,
+                number,
+                name,
+                (min(numbers) + before, max(numbers) + before),
+                () if fault else _values(own, before),
+                f"{file}:{fault.line + before}: {fault.kind}: {fault.text}" if fault else _packages(own, file, before),
+                own[0].package if own else log.configuration.get("pkg", ""),
+                host=tuple((key, log.configuration[key]) for key in HOST if key in log.configuration),
+            )
+        )
+    pieces = [replace(piece, values=()) if piece.problem else piece for piece in pieces]
+    notes = [_odd(lines, log, file, before)] if log.text_lines else []
+    if not pieces:
+        line, why = next(((fault.line, f": {fault.kind}: {fault.text}") for fault in log.faults), (1, ""))
+        text = f"{file}:{line + before}: a process without a result{why}"
+        if case:
+            pieces.append(Piece(file, number, case, (1 + before, len(lines) + before), (), text))
+        elif why:
+            notes.append(text)
+    return Read(tuple(pieces), tuple(filter(None, notes)), log.better)
+
+
+def _packages(own: list[benchfmt.Record], file: str, before: int) -> str:
+    other = next((record for record in own if record.package != own[0].package), None)
+    if other is None:
+        return ""
+    return f"{file}:{other.line + before}: results of two packages: {own[0].package!r}, and {other.package!r} here"
+
+
+def _values(own: list[benchfmt.Record], before: int) -> tuple[AdoptedValue, ...]:
+    counts: dict[str, int] = {}
+    values = []
+    for record in own:
+        for value, unit in record.values:
+            repeat = counts.setdefault(unit, 0)
+            counts[unit] += 1
+            values.append(AdoptedValue(unit, value, repeat, record.line + before, record.iterations))
+    return tuple(values)
+
+
+def _by_name(faults: tuple[benchfmt.Fault, ...], lines: list[bytes], names: list[str]) -> dict[str, benchfmt.Fault]:
+    """The fault of each benchmark, by its name as written; under "" one that fails every case of the process.
+
+    A line that names nobody is a consequence of the named fault before it, such as the `FAIL` at the end of a process in
+    which a benchmark failed; and where a part failed, Go says so of the whole too, which says nothing of the other parts.
+    """
+    said = [(fault, _told_name(lines[fault.line - 1])) for fault in faults]
+    wholes = {whole for _, name in said if name for whole in _wholes(name)}
+    found: dict[str, benchfmt.Fault] = {}
+    for fault, name in said:
+        if name is None:
+            targets = [] if found else [""]
+        elif SUFFIX.sub("", name) in wholes:
+            targets = []
+        else:
+            targets = _meant(name, names) if name else names[-1:] or [""]
+        for target in targets:
+            if target not in found or (found[target].text.endswith(NO_RESULT) and fault.kind != "malformed"):
+                found[target] = fault  # why a benchmark has no result says more than that it has none
+    return {name: fault for name, fault in found.items() if name in names or not _told_better(name, found)}
+
+
+def _told_name(line: bytes) -> str | None:
+    """The benchmark that a fault's line names; None for nobody, "" for the last one of the log.
+
+    Go measures one benchmark after the other, so that a log whose last line is cut off before a name is whole leaves open
+    only its last one.
+    """
+    text = line.decode("utf-8", errors="replace")
+    named = _NAMED.search(text)
+    whole = line.endswith(b"\n") or (named is not None and named.end() < len(text))
+    if not whole and text.startswith("Bench"[: len(text)]):
+        return ""
+    return named[1].rstrip(":") if named else None
+
+
+def _wholes(name: str) -> list[str]:
+    """The benchmarks that a name is a part of."""
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _told_better(name: str, found: dict[str, benchfmt.Fault]) -> bool:
+    """Whether another fault's name is this one with its suffix: Go writes a failed benchmark's name in both forms."""
+    return name != "" and any(other != name and SUFFIX.sub("", other) == name for other in found)
+
+
+def _meant(name: str, names: list[str]) -> list[str]:
+    """The benchmarks with results that a fault's name means: itself, with a suffix, or its parts; else itself alone."""
+    same = [other for other in names if name in (other, SUFFIX.sub("", other))]
+    parts = [other for other in names if other.startswith(f"{SUFFIX.sub('', name)}/")]
+    return same or parts or [name]
+
+
+def _odd(lines: list[bytes], log: benchfmt.Log, file: str, before: int) -> str:
+    """A note on lines that are neither result nor configuration nor what Go always prints, with the first of them."""
+    known = {record.line for record in log.records} | {fault.line for fault in log.faults}
+    odd = []
+    for number, raw in enumerate(lines, start=1):
+        if number in known or not raw.strip() or _CONFIGURATION.match(raw) or raw.startswith((b"Unit ", b"Benchmark")):
+            continue
+        text = raw.decode("utf-8", errors="replace").rstrip()
+        if not _USUAL.match(text):
+            odd.append((number + before, text))
+    if not odd:
+        return ""
+    count = "1 line is" if len(odd) == 1 else f"{len(odd)} lines are"
+    return f"{file}:{odd[0][0]}: {count} neither result nor configuration, the first: {odd[0][1][:80]!r}"

@@ -1,0 +1,215 @@
+"""Reading a plan file: every problem at once, each with file, line and key path, so that a plan is mended in one go."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, time
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, Tag, ValidationError
+
+from runner.errors import PlanError
+from runner.plan import FORMAT, Plan
+from runner.plancheck import cross_checks
+from runner.plantypes import OPEN, UNDEFINED, Place, Problem
+from runner.toml_lines import line_of
+
+
+@dataclass(frozen=True)
+class OpenPlan:
+    """A plan in which values may be "undefined", and where: what nobody can know any more is not invented."""
+
+    plan: Plan
+    undefined: tuple[tuple[int, str], ...]  # line and key path of each
+
+
+def load(path: Path) -> Plan:
+    """Read and validate a plan file. Raises PlanError with file, line, key path, expected and found."""
+    return parse(_text(path), str(path))
+
+
+def load_open(path: Path) -> OpenPlan:
+    """`load` for a plan that may leave values open."""
+    return parse_open(_text(path), str(path))
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        return data.decode("utf-8")
+    except FileNotFoundError:
+        raise PlanError(
+            str(path),
+            "there is no plan here",
+            expected="a plan.toml in the campaign folder",
+            remedy="give the campaign's folder; `python -m runner new` makes one",
+        ) from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise PlanError(f"{path}:{line}", "not UTF-8", found=str(error), remedy="save the plan as UTF-8") from None
+
+
+def parse(text: str, name: str = "plan.toml") -> Plan:
+    """Validate the text of a plan; `name` is shown in errors."""
+    return _validated(_document(text, name), text, name, None)
+
+
+def parse_open(text: str, name: str = "plan.toml") -> OpenPlan:
+    """`parse` for a plan that may leave values open."""
+    document = _document(text, name)
+    plan = _validated(document, text, name, OPEN)
+    return OpenPlan(plan, tuple((line_of(text, place), _shown(place)) for place in _undefined(document, ())))
+
+
+NOT_DEFINED = (
+    'expected a value, found "undefined": only the plan of published figures or adopted logs may leave one open'
+)
+
+
+def _undefined(value: Any, path: Place) -> Iterator[Place]:
+    """Every place where the document says "undefined"."""
+    if value == UNDEFINED:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inner:
+        yield from _undefined(part, (*path, key))
+
+
+def _not_open(document: dict[str, Any]) -> Iterator[Problem]:
+    yield from ((place, NOT_DEFINED) for place in _undefined(document, ()))
+
+
+def _shown(path: Place) -> str:
+    return ".".join(map(str, path)) or "plan"
+
+
+def _validated(document: dict[str, Any], text: str, name: str, context: dict[str, bool] | None) -> Plan:
+    problems = _format_problem(document) or [*_dates(document, ()), *(_not_open(document) if context is None else ())]
+    plan = None
+    if not problems:
+        try:
+            # Validated from JSON: strict types, while TOML's arrays may still fill tuples.
+            plan = Plan.model_validate_json(json.dumps(document), context=context)
+        except ValidationError as error:
+            problems = _merge_unions(error)
+        else:
+            problems = cross_checks(plan)
+    if problems:
+        lines = [f"{name}:{line_of(text, path)}: {_shown(path)}: {message}" for path, message in problems]
+        raise PlanError(name, f"{len(lines)} problem{'s' * (len(lines) > 1)} in the plan\n  " + "\n  ".join(lines))
+    assert plan is not None
+    return plan
+
+
+def _document(text: str, name: str) -> dict[str, Any]:
+    try:
+        if text.startswith("\ufeff"):
+            raise tomllib.TOMLDecodeError("a byte order mark before the text (at line 1, column 1)")
+        document = tomllib.loads(text)
+        json.dumps(document, default=str)  # goes to the same depth as everything below
+        return document
+    except ValueError as error:  # TOMLDecodeError, and an integer of thousands of digits
+        place = re.search(r"\(at line (\d+)", str(error))
+        where = place[1] if place else text.count("\n") + 1 if "end of document" in str(error) else None
+        raise PlanError(
+            f"{name}:{where}" if where else name,
+            "not valid TOML",
+            found=str(error),
+            remedy="mend the line that is named",
+        ) from None
+    except RecursionError:
+        raise PlanError(name, "not a plan", found="hundreds of arrays or tables inside each other") from None
+
+
+def _format_problem(document: dict[str, Any]) -> list[Problem]:
+    found = document.get("format")
+    if found == FORMAT and type(found) is int:
+        return []
+    return [(("format",), f"expected format = {FORMAT}, found {found!r}; this runner reads format {FORMAT} only")]
+
+
+def _dates(value: Any, path: Place) -> Iterator[Problem]:
+    """TOML has dates and times, plans have none."""
+    if isinstance(value, date | time):
+        yield path, f"expected text in quotes, found the date or time {value}"
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inner:
+        yield from _dates(part, (*path, key))
+
+
+def _merge_unions(error: ValidationError) -> list[Problem]:
+    """One message per place: pydantic reports each branch of a union on its own, with the branch in the path."""
+    merged: dict[Place, list[str]] = {}
+    found: dict[Place, str] = {}
+    inside: set[Place] = set()  # unions of which a branch was taken and is wrong further in
+    for item in error.errors(include_url=False):
+        path, unions = _place(item["loc"])
+        inside.update(union for union in unions if union != path)
+        message = {"missing": "this key is required", "extra_forbidden": "unknown key"}.get(item["type"], item["msg"])
+        texts = merged.setdefault(path, [])
+        if message not in texts:
+            texts.append(message.removeprefix("Value error, "))
+        if item["type"] not in ("missing", "extra_forbidden", "value_error"):
+            found[path] = f", found {_short(item['input'])}"
+    return [(path, "; or ".join(texts) + found.get(path, "")) for path, texts in merged.items() if path not in inside]
+
+
+def _place(location: tuple[str | int, ...]) -> tuple[Place, list[Place]]:
+    """The key path of pydantic's location, and the paths of the unions that it leads through.
+
+    A location also holds a word for each union's branch and "[key]" for the name of a table. They are told from keys
+    by following the plan's own types, for a key may be called like anything.
+    """
+    path: Place = ()
+    unions: list[Place] = []
+    kind: Any = Plan
+    for part in location:
+        kind, _ = _plain(kind)
+        branches = _branches(kind)
+        if branches:
+            unions.append(path)
+            kind = next((branch for branch in branches if _is_called(branch, str(part))), None)
+        elif get_origin(kind) is dict:
+            path, kind = (*path, part), get_args(kind)[1]
+        elif get_origin(kind) is tuple:
+            members = [member for member in get_args(kind) if member is not ...]
+            path, kind = (*path, part), members[min(int(part), len(members) - 1)]
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
+            known = kind.model_fields.get(str(part))
+            path, kind = (*path, part), known and known.rebuild_annotation()
+    return path, unions
+
+
+def _plain(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type without what is annotated, and without None when one other type remains."""
+    metadata: tuple[Any, ...] = ()
+    while True:
+        if get_origin(kind) is Annotated:
+            kind, *more = get_args(kind)
+            metadata = (*metadata, *more)
+        elif len(others := [branch for branch in _branches(kind) if branch is not type(None)]) == 1:
+            kind = others[0]
+        else:
+            return kind, metadata
+
+
+def _branches(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+
+
+def _is_called(branch: Any, word: str) -> bool:
+    """Whether pydantic's word for a branch means this type: its tag, or that it is a tuple."""
+    plain, metadata = _plain(branch)
+    tags = [entry.tag for entry in metadata if isinstance(entry, Tag)]
+    return word in tags if tags else get_origin(plain) is tuple and word.startswith("tuple[")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

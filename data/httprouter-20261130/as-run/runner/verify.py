@@ -1,0 +1,181 @@
+"""Check a campaign folder against its seal, its journal and its manifest; every problem names its file.
+
+Any change that does not agree with seal and journal is found. Against someone who rewrites everything
+consistently the seal's digest, committed or published before the first run, is the evidence.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from runner import close, ledger, orders, seal
+from runner.errors import BenchbookError
+from runner.files import file_sha256
+from runner.journal import read as read_journal
+from runner.ledger import Ledger
+from runner.orders import Labels
+from runner.plan import Plan
+from runner.store import PARTIAL, RUN_FILES, Store, labels_from
+from runner.verify_brought import Report, closed, host_paths, verify_brought
+
+
+def verify(store: Store) -> Report:
+    """Check everything that can be checked. Never raises for what is wrong with the campaign."""
+    report = Report()
+    try:
+        _verify(store, report)
+    except BenchbookError as error:
+        report.problems.append(str(error))
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        record = store.adoption_path.name if store.brought else "seal.json"
+        report.problems.append(f"{record} or journal.jsonl: not in the form that the runner writes: {error!r}")
+    report.files = len(store.files()) + 1
+    return report
+
+
+def _verify(store: Store, report: Report) -> None:
+    if store.brought:
+        verify_brought(store, report)
+        return
+    plan = store.plan()
+    # Read before the journal: a runner at work writes these rows only once the journal has the run's end.
+    metrics = store.metrics_path.read_bytes() if store.metrics_path.is_file() else b""
+    reading = read_journal(store.journal_path)
+    if not store.seal_path.exists() and not reading.events and not reading.torn:
+        left = [path for path in (store.runs_folder, store.metrics_path, store.manifest_path) if path.exists()]
+        if not left:
+            report.notes.append("not sealed yet: there is nothing to verify")
+        report.problems += [f"{path.name}: recorded, but seal.json and journal.jsonl are gone" for path in left]
+        return
+    sealed = _seal(store, plan, list(reading.events), report)
+    state = ledger.fold(store.orders(), reading.events)
+    if reading.torn:  # a crash leaves one, and the next session cuts it off; nobody goes on after a close
+        text = f"journal.jsonl:{len(reading.events) + 1}: torn last line"
+        found = (report.problems, text) if state.closed else (report.notes, f"{text}; the next session cuts it off")
+        found[0].append(found[1])
+    _orders(store, plan, report)
+    _runs(store, state, sealed, report)
+    _files(store, plan, state, report)
+    report.state = "closed" if state.closed else "running" if state.started else "sealed"
+    _metrics(store, plan, state, metrics, report)
+    if state.closed:
+        closed(store, state.closed, list(reading.events), report)
+    elif store.manifest_path.exists():
+        report.problems.append(
+            f"journal.jsonl:{len(reading.events) + 1}: no close, and MANIFEST.sha256 is there: its end was cut off"
+        )
+    report.deviations = seal.deviations(sealed, plan)
+    report.notes += [f"seal.json: warning: {text}" for text in sealed.content.get("warnings", [])]
+    report.notes += _host_paths(store, state)
+
+
+def _seal(store: Store, plan: Plan, events: list[dict[str, Any]], report: Report) -> seal.Seal:
+    sealed = seal.read(store)
+    report.seal_digest = sealed.digest
+    named = [event["seal"] for event in events if event["event"] == "sealed"]
+    if not store.journal_path.is_file():
+        report.problems.append("journal.jsonl: missing")
+    elif not named or named[-1] != sealed.digest:
+        report.problems.append(
+            f"seal.json: its digest is {sealed.digest}, the journal names {named[-1] if named else 'none'}"
+        )
+    if len(named) > 1:
+        report.notes.append(f"sealed {len(named)} times before the first run")
+    first_run = next((event["number"] for event in events if event["event"] == "run-start"), None)
+    late = [
+        event["number"] for event in events if event["event"] == "sealed" and first_run and event["number"] > first_run
+    ]
+    if late:
+        report.problems.append(f"journal.jsonl:{late[0]}: a seal made after the first run")
+    report.problems += seal.file_differences(sealed, seal.sealed_files(store, plan))
+    return sealed
+
+
+def _orders(store: Store, plan: Plan, report: Report) -> None:
+    if store.orders() != orders.expand(plan):
+        report.problems.append("orders.json: not what plan.toml and its seeds expand to")
+
+
+def _runs(store: Store, state: Ledger, sealed: seal.Seal, report: Report) -> None:
+    expected = {store.run_folder(labels): labels for labels in state.ends}
+    under_way = _under_way(store, state)
+    for folder in store.run_folders():
+        if folder not in expected and folder not in under_way:
+            kind = (
+                "a run that is under way" if folder.name.endswith(PARTIAL) else "a run that the journal does not know"
+            )
+            report.problems.append(f"{store.relative(folder)}: {kind}")
+    for folder, labels in expected.items():
+        if not folder.is_dir():
+            report.problems.append(f"{store.relative(folder)}: the folder of this run is missing")
+            continue
+        _run(store, labels, state, sealed, report)
+
+
+def _under_way(store: Store, state: Ledger) -> set[Path]:
+    """Folders of runs that were started and have no end yet: half written, or whole and not in the journal yet."""
+    runs = [] if state.closed else ledger.interrupted_runs(state)
+    return {folder for labels in runs for folder in (store.run_folder(labels), store.partial_folder(labels))}
+
+
+def _run(store: Store, labels: Labels, state: Ledger, sealed: seal.Seal, report: Report) -> None:
+    folder, end = store.run_folder(labels), state.ends[labels]
+    for name in dict.fromkeys((*RUN_FILES, *end.files)):
+        path = folder / name
+        if not path.is_file():
+            report.problems.append(f"{store.relative(path)}: missing")
+            return
+        found = file_sha256(path)
+        if found != end.files.get(name):
+            report.problems.append(
+                f"{store.relative(path)}: changed (journal {end.files.get(name, '')[:12]}, found {found[:12]})"
+            )
+            return
+    record = store.read_run(labels)
+    where = store.relative(folder / "run.json")
+    if labels_from(record.get("labels"), where) != labels:
+        report.problems.append(f"{where}: labels {record['labels']} in the folder of {labels}")
+    if record["outcome"] != end.outcome:
+        report.problems.append(f"{where}: outcome {record['outcome']!r}, the journal says {end.outcome!r}")
+    if end.outcome != "interrupted" and (
+        record["seal"] != sealed.digest or record["campaign"] != sealed.content["campaign"]
+    ):
+        report.problems.append(f"{where}: a record of another seal or campaign")
+
+
+def _files(store: Store, plan: Plan, state: Ledger, report: Report) -> None:
+    """Files that belong to nothing: neither sealed, nor a run's, nor the campaign's own."""
+    known = {store.relative(path) for path in (store.seal_path, store.journal_path, store.metrics_path)}
+    known |= set(seal.sealed_files(store, plan))
+    known |= {
+        store.relative(store.run_folder(labels) / name) for labels, end in state.ends.items() for name in end.files
+    }
+    under_way = _under_way(store, state)
+    for name, path in store.files().items():
+        own = not under_way.isdisjoint(path.parents) or (not state.closed and path.match(f".*{PARTIAL}"))
+        if path.is_symlink() or (name not in known and not own):
+            report.problems.append(
+                f"{name}: {'a link' if path.is_symlink() else 'a file that belongs to nothing here'}"
+            )
+
+
+def _metrics(store: Store, plan: Plan, state: Ledger, found: bytes, report: Report) -> None:
+    """The aggregate; while a campaign is not closed its last rows may be missing."""
+    name = store.metrics_path.name
+    if state.closed and not store.metrics_path.is_file():
+        report.problems.append(f"{name}: missing")
+    elif report.problems:
+        return  # raw logs that are not as recorded say nothing about the aggregate
+    else:
+        expected = close.metrics_text(store, plan, close.good_runs(state)).encode()
+        if found != expected and (state.closed or not expected.startswith(found)):
+            report.problems.append(f"{name}: not what the raw logs hold")
+
+
+def _host_paths(store: Store, state: Ledger) -> list[str]:
+    """Paths of the host that raw output carries; it is kept byte for byte, so they are only noted."""
+    notes: list[str] = []
+    for labels in state.ends:
+        notes += host_paths(store, [store.run_folder(labels) / name for name in ("stdout.txt", "stderr.txt")])
+    return notes
