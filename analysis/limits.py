@@ -119,7 +119,7 @@ def host(report: PhaseReport) -> str:
     groups = report.plan.host.cpus
     virtual = " a virtual machine," if details["hypervisor"] else ""
     text = f"One host,{virtual} {identity['cpu_model']} with CPUs {identity['cpus']}: nothing here says how another would do."
-    if groups.housekeeping == groups.server:
+    if groups.housekeeping == groups.server and report.engine.kind != "none":
         text += f" The runner shares CPU {groups.server} with the server; it sleeps while a process is timed."
     return text
 

@@ -267,6 +267,9 @@ def _warnings(reports: Reports) -> list[str]:
     """The warning that most estimates of a primary metric carry, over all phases."""
     found = [e for report in reports.values() for e in report.estimates if e.metric == report.phase.primary_metric]
     kinds = Counter(kind for e in found for kind in {warning.kind for warning in e.warnings})
+    if len(found) == 1:
+        told = f"carries: {listed(kind.replace('-', ' ') for kind in kinds)}" if kinds else "carries no warning"
+        return [f"The one estimate of a primary metric {told}."]
     if not kinds:
         return [f"None of the {len(found)} estimates of a primary metric carries a warning."]
     warned = sum(bool(e.warnings) for e in found)

@@ -121,6 +121,7 @@ def host_rows(store: Store, plan: Plan) -> Rows:
     identity, details = host["identity"], host["details"]
     if store.brought:  # a record that came along may hold less
         identity, details = UNKNOWN_HOST["identity"] | identity, UNKNOWN_HOST["details"] | details
+    served = "" if plan.engine.kind == "none" else f"server {groups.server}, "
     virtual = "virtual machine" if details["hypervisor"] else "no hypervisor seen"
     return [
         ("CPU", f"{identity['cpu_model']}, CPUs {identity['cpus']}, siblings {', '.join(identity['siblings'])}"),
@@ -129,7 +130,7 @@ def host_rows(store: Store, plan: Plan) -> Rows:
         ("frequency governor", details["governor"]),
         (
             "CPU groups",
-            f"housekeeping and runner {groups.housekeeping}, server {groups.server}, benchmark process {groups.client}",
+            f"housekeeping and runner {groups.housekeeping}, {served}benchmark process {groups.client}",
         ),
     ]
 

@@ -43,11 +43,12 @@ def go_test(
     fields = {
         "before": commits[0],
         "after": commits[1],
-        "before_what": quoted(f"commit {commits[0][:12]}, {before}"),
-        "after_what": quoted(f"commit {commits[1][:12]}, {after}"),
+        "before_what": quoted(_what(commits[0], before)),
+        "after_what": quoted(_what(commits[1], after)),
         "repository": quoted(_as_planned(repository, folder)),
         "package": package,
         "into": into or ".",
+        "place": f"{{checkout}}/{into}" if into else "{checkout}",
         "example": next(iter(newer), "x_test.go"),
         "overlay": f"overlay = {{ commit = {quoted(commits[1])}, files = {quoted(overlay)} }}\n" if overlay else "",
         "cases": "\n".join(_case(name) for name in cases),
@@ -57,10 +58,15 @@ def go_test(
     notes: tuple[str, ...] = (f"{told} those of the later one",) if overlay else ()
     if os.path.isabs(repository):
         notes += (f"the plan names {repository} of this machine: a URL, or a path from here, would not",)
-    title = f"{os.path.basename(repository.rstrip('/')) or 'A repository'}, {package}: two commits"
-    return Starter(
-        filled("go-test.toml", fields), title=title, question=f"What changed from {before} to {after}?", notes=notes
-    )
+    name = os.path.basename(repository.rstrip("/")).removesuffix(".git") or "A repository"
+    title = f"{name}, {into}: two commits" if into else f"{name}: two commits"
+    shown = [revision[:12] if _WHOLE.fullmatch(revision) else revision for revision in (before, after)]
+    question = f"What changed from {shown[0]} to {shown[1]}?"
+    return Starter(filled("go-test.toml", fields), title=title, question=question, notes=notes)
+
+
+def _what(commit: str, revision: str) -> str:
+    return f"commit {commit[:12]}" + ("" if _WHOLE.fullmatch(revision) else f", {revision}")
 
 
 def _folder_of(package: str) -> str:
