@@ -13,11 +13,11 @@ from typing import Any
 
 import click
 
-from analysis import exports
+from analysis import claim_exports, exports, sweep_exports
 from analysis.labels import check_labels
 from analysis.report import assert_phase, assert_raw_logs, find_campaign, open_report
-from analysis.tables import STATUS_WORDS
-from runner.errors import BenchbookError
+from analysis.sweep import parse_seeds
+from runner.errors import BenchbookError, WrongUse
 
 CAMPAIGN = click.argument("campaign", type=click.Path(path_type=Path, file_okay=False))
 
@@ -49,11 +49,29 @@ def main() -> None:
     "--resamples", type=click.IntRange(100, 10_000_000), help="Resamples of the bootstrap; the plan's when not given."
 )
 @click.option("--format", "form", type=click.Choice(["json", "csv", "md"]), default="md", show_default=True)
+@click.option("--seeds", help="Sweep over seeds, such as 0-199: what moves, and which claims flip. Formats json and md.")
 @shows_errors
-def estimates(campaign: Path, phase: str, seed: int | None, resamples: int | None, form: str) -> None:
+def estimates(
+    campaign: Path, phase: str, seed: int | None, resamples: int | None, form: str, seeds: str | None
+) -> None:
     """Every estimate of a phase, recomputed from its raw logs."""
+    swept = _seeds(seeds, form)
     report = open_report(campaign, phase, seed, resamples)
-    click.echo(exports.FORMATS[form](report), nl=False)
+    if swept:
+        click.echo(sweep_exports.FORMATS[form](report, sweep_exports.of_report(report, swept)), nl=False)
+    else:
+        click.echo(exports.FORMATS[form](report), nl=False)
+
+
+def _seeds(text: str | None, form: str) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    if form not in sweep_exports.FORMATS:
+        raise WrongUse("--seeds", f"no format {form} of a sweep", expected=" or ".join(sweep_exports.FORMATS))
+    try:
+        return parse_seeds(text)
+    except ValueError as error:
+        raise WrongUse("--seeds", str(error), found=text, remedy="for example --seeds 0-199") from None
 
 
 @main.command()
@@ -73,18 +91,22 @@ def labels(campaign: Path) -> int:
 @main.command()
 @CAMPAIGN
 @click.option("--phase", help="Only this phase.")
+@click.option("--format", "form", type=click.Choice(list(claim_exports.FORMATS)), default="text", show_default=True)
+@click.option(
+    "--require", multiple=True, metavar="ID", help="Exit status 1 unless this claim is supported; nominal-only is not."
+)
 @shows_errors
-def claims(campaign: Path, phase: str | None) -> None:
-    """Every preregistered claim with its status and the numbers that decide it."""
+def claims(campaign: Path, phase: str | None, form: str, require: tuple[str, ...]) -> int:
+    """Every claim of the plan with its status and the numbers that decide it."""
     plan = find_campaign(campaign).plan()
     if phase is not None:
         assert_phase(plan, phase)
-    for name in plan.phases:
-        if phase in (None, name):
-            for claim in open_report(campaign, name).claims:
-                click.echo(
-                    f"{name} {claim.id}: {STATUS_WORDS[claim.status]}\n  claim: {claim.text}\n  why: {claim.reason}"
-                )
+    reports = [open_report(campaign, name) for name in plan.phases if phase in (None, name)]
+    unmet = claim_exports.unmet(reports, require)
+    click.echo(claim_exports.FORMATS[form](reports), nl=False)
+    for line in unmet:
+        click.echo(line, err=True)
+    return 1 if unmet else 0
 
 
 @main.command()

@@ -69,7 +69,7 @@ def as_csv(report: PhaseReport) -> str:
 
 def as_markdown(report: PhaseReport) -> str:
     if not report.paired:
-        return _table(
+        return table(
             ("contrast", "case", "metric", f"ratio [{interval_name('t', paired=False)}]", "processes", "warnings"),
             [(*_named(e), formats.ratio_text(e.point, e.t), processes_text(e), _kinds(e)) for e in report.estimates],
         )
@@ -84,7 +84,7 @@ def as_markdown(report: PhaseReport) -> str:
         )
         for e in report.estimates
     ]
-    return _table(("contrast", "case", "metric", f"ratio [{report.primary}]", other, "blocks", "warnings"), rows)
+    return table(("contrast", "case", "metric", f"ratio [{report.primary}]", other, "blocks", "warnings"), rows)
 
 
 def _named(estimate: Estimate) -> tuple[str, str, str]:
@@ -95,7 +95,8 @@ def _kinds(estimate: Estimate) -> str:
     return ", ".join(warning.kind for warning in estimate.warnings)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"

@@ -81,7 +81,7 @@ def campaign_page(store: Store, plan: Plan, reports: Reports) -> str:
         "## Phases\n",
         raw(phase_table(reports)),
         "## How sure\n",
-        raw(bullets(how_sure(reports))),
+        raw(bullets([*how_sure(reports), *beyond()])),
         "## Method\n",
         raw(paragraphs(method(store, plan, reports))),
         "## Environment\n",
@@ -234,6 +234,15 @@ def tree_table(plan: Plan, report: PhaseReport) -> Markup:
 def how_sure(reports: Reports) -> list[str]:
     """Blocks, failed and void runs, what the null phase could not resolve, the warning that most estimates carry."""
     return [*_runs(reports), *null_sentences(reports), *_warnings(reports)]
+
+
+def beyond() -> list[Markup]:
+    """Where the pages on seeds and on calibration are."""
+    seeds, calibration = link("seeds.html", "Seeds"), link("calibration.html", "Calibration, simulated")
+    return [
+        Markup(f"{seeds}: every percentile interval and claim under 200 seeds."),
+        Markup(f"{calibration}: what the intervals cover at these numbers of blocks."),
+    ]
 
 
 def _runs(reports: Reports) -> list[str]:

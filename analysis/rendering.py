@@ -21,7 +21,17 @@ from typing import Any
 import nbformat
 import papermill
 
-from analysis import exports, overview, page, published, published_overview, published_page, same_question
+from analysis import (
+    calibration_page,
+    exports,
+    overview,
+    page,
+    published,
+    published_overview,
+    published_page,
+    same_question,
+    seeds_page,
+)
 from analysis.report import PROJECT, PhaseReport, assert_phase, open_report
 from runner import seal
 from runner.errors import DataError
@@ -96,10 +106,39 @@ def render_campaign(store: Store, say: Say, *, phase: str | None = None, seed: i
     else:
         text = overview.campaign_page(store, plan, _reports(store, plan))
     _write_if_changed(folder / "index.md", text)
+    if phase is None and seed is None:
+        write_beyond(store, plan, folder, say)
     expected = {path for target in pages for path in (target, *_beside(target))}
     for stray in folder.glob("phase_*"):
         if stray not in expected:
             stray.unlink()
+
+
+STAMP = "% made from this, and its own text: "  # a comment at the end of such a page
+BEYOND = {"seeds": seeds_page.page, "calibration": calibration_page.page}  # pages of a whole campaign, by name
+
+
+def write_beyond(store: Store, plan: Plan, folder: Path, say: Say) -> None:
+    """Write the pages on seeds and calibration where they are stale; of a campaign without paired phases there are none.
+
+    They take seconds, so that each bears the digest of what it was made from, and stays while that is the same.
+    """
+    reports = {name: report for name, report in _reports(store, plan).items() if report.paired}
+    for name, make in BEYOND.items():
+        target = folder / f"{name}.md"
+        if not reports:
+            target.unlink(missing_ok=True)
+            continue
+        made_from = _digest(json.dumps(staleness_key(store, store.plan_path, None), sort_keys=True))
+        text, _, stamp = target.read_text(encoding="utf-8").rpartition(STAMP) if target.is_file() else ("", "", "")
+        if stamp.split() != [made_from, _digest(text)]:
+            say(f"rendering {store.folder.name}, {name}")
+            text = make(reports) + "\n"
+            target.write_text(f"{text}{STAMP}{made_from} {_digest(text)}\n", encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def page_name(phase: str, ending: str = ".ipynb") -> str:
@@ -277,7 +316,7 @@ def up_to_date(target: Path, key: dict[str, Any]) -> bool:
 
 
 def _cells_digest(notebook: Any) -> str:
-    return hashlib.sha256(json.dumps(notebook.cells, sort_keys=True).encode()).hexdigest()
+    return _digest(json.dumps(notebook.cells, sort_keys=True))
 
 
 def _beside(target: Path) -> list[Path]:

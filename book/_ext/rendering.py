@@ -19,6 +19,7 @@ from sphinx_external_toc.api import Document, FileItem, GlobItem, TocTree
 
 RENDER = (sys.executable, "-m", "analysis", "render")
 PAGES = "phases/*/*"  # the glob entry of _toc.yml
+AFTER = ("seeds", "calibration")  # pages of a campaign that come after its phases
 LAST_LINES = 20
 
 
@@ -59,7 +60,8 @@ def nest_phases(app: Sphinx, config: Config) -> None:
         if PAGES in part.globs() and names:
             part.items = [FileItem(f"{name}/index") for name in names]
     for name, shown in names.items():
-        below = [TocTree(items=[GlobItem(f"{name}/phase_*")], titlesonly=True)] if shown else []
+        more = [FileItem(f"{name}/{page}") for page in AFTER if (source / name / f"{page}.md").is_file()]
+        below = [TocTree(items=[GlobItem(f"{name}/phase_*"), *more], titlesonly=True)] if shown else []
         site_map[f"{name}/index"] = Document(f"{name}/index", subtrees=below)
 
 
