@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.model import EstimateWarning
+from analysis.model import Estimate
 from runner.plan import Phase
 from runner.store import Labels
 
 Record = Mapping[str, Any]
-Key = tuple[str, str, str]  # case, metric, contrast
+Places = dict[int, tuple[str, str]]  # block -> what the numerator's run recorded, and the denominator's
 Differences = dict[tuple[str, int], dict[str, dict[str, str]]]  # (case, block) -> covariate -> arm -> value
 
 
@@ -30,29 +30,22 @@ def unplanned_differences(phase: Phase, runs: Mapping[Labels, Record]) -> Differ
     return found
 
 
-def covariate_warnings(phase: Phase, differences: Differences) -> dict[Key, list[EstimateWarning]]:
-    """The warning of every estimate between whose two arms such a covariate differs: covariate, blocks, values."""
-    warnings: dict[Key, list[EstimateWarning]] = {}
-    for case in phase.cases:
-        for contrast in phase.contrasts:
-            found = _warnings(case.name, contrast.numerator, contrast.denominator, differences)
-            if found:
-                for metric in phase.metrics_of(case.name):
-                    warnings[case.name, metric.unit, contrast.name] = found
-    return warnings
-
-
-def _warnings(case: str, numerator: str, denominator: str, differences: Differences) -> list[EstimateWarning]:
-    places: dict[str, list[str]] = defaultdict(list)
+def between(case: str, numerator: str, denominator: str, differences: Differences) -> dict[str, Places]:
+    """The covariates that differ between two arms of a case, each with its blocks and both arms' values."""
+    found: dict[str, Places] = defaultdict(dict)
     for (name, block), covariates in sorted(differences.items()):
         for covariate, values in covariates.items():
-            pair = values.get(numerator), values.get(denominator)
-            if name == case and None not in pair and pair[0] != pair[1]:
-                places[covariate].append(f"block {block} ({numerator} {pair[0]}, {denominator} {pair[1]})")
-    return [
-        EstimateWarning("covariate", f"Covariate {covariate}, declared constant, differs in {', '.join(told)}.")
-        for covariate, told in places.items()
-    ]
+            one, other = values.get(numerator), values.get(denominator)
+            if name == case and one is not None and other is not None and one != other:
+                found[covariate][block] = (one, other)
+    return dict(found)
+
+
+def difference_words(covariate: str, estimate: Estimate, places: Places) -> str:
+    """Covariate, blocks, and the value in each arm's run, as a sentence."""
+    arms = estimate.numerator, estimate.denominator
+    told = [f"block {block} ({arms[0]} {one}, {arms[1]} {other})" for block, (one, other) in places.items()]
+    return f"Covariate {covariate}, declared constant, differs in {', '.join(told)}."
 
 
 def recorded(phase: Phase, runs: Mapping[Labels, Record]) -> dict[str, dict[str, tuple[str, ...]]]:

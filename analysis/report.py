@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from analysis import claims, estimands, hdr, sentences, unpaired
+from analysis import claims, estimands, hdr, sensitivity, sentences, unpaired
 from analysis.checks import Mark, check_warnings, marks_of
-from analysis.covariates import covariate_warnings, unplanned_differences
+from analysis.covariates import unplanned_differences
 from analysis.labels import LabelReport, assert_labels, asserted, check_adopted
 from analysis.model import Absolute, ClaimResult, Estimate
 from analysis.samples import PhaseData, read_adopted, read_phase
@@ -267,9 +267,6 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
     data = read_phase(store, plan, phase, ledger)
     begun = {key: event for key, event in ledger.begun.items() if key[0] == phase}
     marks = marks_of(data.runs, begun, plan.rules.checks)
-    extra = covariate_warnings(described, unplanned_differences(described, data.runs))
-    for estimate, warnings in check_warnings(described, marks).items():
-        extra[estimate] = extra.get(estimate, []) + warnings
     replaced = {
         (block.case, block.replaces): block.number
         for block in ledger.blocks
@@ -284,9 +281,11 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
         seed=seed,
         resamples=resamples,
         primary=statistics.primary,
-        extra=extra,
+        extra=check_warnings(described, marks),
         counted=[metric.unit for metric in described.metrics if metric.counted],
     )
+    found = sensitivity.without_marked(found, marks, statistics.level)
+    found = sensitivity.with_covariates(found, unplanned_differences(described, data.runs), statistics.level)
     levels = _absolutes(plan, phase, data, replaced)
     results = tuple(claims.evaluate(claim, found, primary=statistics.primary) for claim in described.claims)
     return PhaseReport(store, plan, phase, seed, resamples, ledger, labels, data, marks, found, levels, results)

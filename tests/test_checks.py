@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from analysis import checks, covariates, times
+from analysis import checks, covariates, sensitivity, times
+from analysis.model import Estimate
 from runner.plan import Phase
 from runner.store import Labels, Store
 from tests.bundled import CAMPAIGN
@@ -79,14 +80,17 @@ def test_a_mark_concerns_a_metric_that_is_printed_once_and_timed() -> None:
     assert ("LoadRecord", "p99-ns", "final/before") not in checks.check_warnings(elsewhere, marks)
 
 
-def test_a_covariate_concerns_metrics_that_the_case_measures() -> None:
+def test_a_covariate_concerns_the_estimates_of_its_case() -> None:
     runs = {
         labels("LoadRecord", "final", 2): record(psycopg2="2.9.13"),
         labels("LoadRecord", "before", 2): record(psycopg2="2.9.12"),
     }
     phase = metrics(unit="p99-ns", cases=("SaveRecord",))
-    found = covariates.covariate_warnings(phase, covariates.unplanned_differences(phase, runs))
-    assert {metric for _, metric, _ in found} == {"ns/op", "allocs/op"}
+    differences = covariates.unplanned_differences(phase, runs)
+    for case, contrast, expected in (("LoadRecord", "final/before", 1), ("SaveRecord", "final/before", 0)):
+        estimate = Estimate("B", case, "ns/op", contrast)
+        (warned,) = sensitivity.with_covariates([estimate], differences, 0.95)
+        assert [warning.kind for warning in warned.warnings] == ["covariate"] * expected
 
 
 def test_a_constant_covariate_that_differs_is_named_with_block_and_values() -> None:
@@ -97,10 +101,20 @@ def test_a_constant_covariate_that_differs_is_named_with_block_and_values() -> N
         labels("LoadRecord", "final", 3): record(psycopg2="2.9.13"),
         labels("LoadRecord", "before", 3): record(psycopg2="2.9.13"),
     }
-    found = covariates.covariate_warnings(PHASE, covariates.unplanned_differences(PHASE, runs))
-    assert {contrast for _, _, contrast in found} == {"final/before", "before/legacy"}
-    (warning,) = found["LoadRecord", "allocs/op", "final/before"]
-    assert warning.text == ("Covariate psycopg2, declared constant, differs in block 2 (final 2.9.13, before 2.9.12).")
+    differences = covariates.unplanned_differences(PHASE, runs)
+    found = {
+        contrast: covariates.between("LoadRecord", *contrast.split("/"), differences)
+        for contrast in ("final/before", "before/legacy", "final/legacy")
+    }
+    assert found == {
+        "final/before": {"psycopg2": {2: ("2.9.13", "2.9.12")}},
+        "before/legacy": {"psycopg2": {2: ("2.9.12", "2.9.13")}},
+        "final/legacy": {},
+    }
+    estimate = Estimate("B", "LoadRecord", "allocs/op", "final/before")
+    assert covariates.difference_words("psycopg2", estimate, found["final/before"]["psycopg2"]) == (
+        "Covariate psycopg2, declared constant, differs in block 2 (final 2.9.13, before 2.9.12)."
+    )
 
 
 def test_a_varying_covariate_and_a_failed_run_are_silent() -> None:

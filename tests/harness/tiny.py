@@ -44,7 +44,7 @@ def main() -> int:
     kind = fault_of(parameters.get("faults", ""), options.arm, int(options.block))
     print("note: simulated")
     print(f"switches: {options.switches}")
-    print(f"rows: {parameters['rows']}", flush=True)
+    print(f"rows: {parameters['rows'] - (kind == 'fewer')}", flush=True)  # a difference that nobody planned
     if "PSQL" in os.environ:
         use_server(kind)
     status = FAULTS[kind](options) if kind in FAULTS else None
