@@ -49,7 +49,9 @@ def main() -> None:
     "--resamples", type=click.IntRange(100, 10_000_000), help="Resamples of the bootstrap; the plan's when not given."
 )
 @click.option("--format", "form", type=click.Choice(["json", "csv", "md"]), default="md", show_default=True)
-@click.option("--seeds", help="Sweep over seeds, such as 0-199: what moves, and which claims flip. Formats json and md.")
+@click.option(
+    "--seeds", help="Sweep over seeds, such as 0-199: what moves, and which claims flip. Formats json and md."
+)
 @shows_errors
 def estimates(
     campaign: Path, phase: str, seed: int | None, resamples: int | None, form: str, seeds: str | None

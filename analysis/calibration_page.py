@@ -20,6 +20,8 @@ from analysis.tables import Markup
 
 TITLE = "Calibration, simulated"
 MEASURED = "this campaign's null blocks"
+ALIKE = "normal, drawn from as few blocks"  # what drawing from few values does by itself
+POOLS = 500  # of such blocks
 EFFECTS = tuple(float(effect) for effect in np.linspace(0, 3, 13))  # in block standard deviations
 KINDS = ("t", "percentile", "range")
 STYLES = {"t": ("-", INK), "percentile": ("--", "#0072B2"), "range": (":", "#D55E00")}
@@ -62,25 +64,29 @@ def noises_of(reports: Mapping[str, PhaseReport]) -> tuple[dict[str, Draw], int]
     noises = dict(NOISES)
     if series:
         noises[MEASURED] = resampled(series)
+        generator = np.random.default_rng(next(iter(reports.values())).statistics.seed)
+        sizes = [len(series[i % len(series)]) for i in range(POOLS)]
+        noises[ALIKE] = resampled([generator.normal(0, 1, size) for size in sizes])
     return noises, len(series)
 
 
 def about(level: float, seed: int, series: int) -> list[str]:
     """What was simulated, how often, from which seed."""
     told = (
-        f"Nothing on this page was measured but where it says so. For each noise {SIMULATIONS} campaigns were drawn at build time, with seed "
-        f"{seed} and a true ratio of 1, and each interval at level {level:g} was computed as the estimates compute it. An interval that covers "
-        "less than its level is too narrow: it calls noise a difference."
+        f"Everything on this page is simulated. For each noise {SIMULATIONS} campaigns were drawn at build time, with seed {seed} "
+        f"and a true ratio of 1, and each interval at level {level:g} was computed as the estimates compute it. An interval "
+        "that covers less than its level is too narrow: it calls noise a difference."
     )
     noises = (
-        "Noises: normal; heavy-tailed, Student's t with 3 degrees of freedom; contaminated, normal with one block in twelve shifted by 30%, "
-        "of which the centre of the others is to be covered"
+        "Noises: normal; heavy-tailed, Student's t with 3 degrees of freedom; contaminated, normal with one block in twelve "
+        "shifted by 30%, of which the centre of the others is to be covered"
     )
     if series:
         return [
             told,
             f"{noises}; and {MEASURED}, drawn with replacement from the block ratios of {series} null contrasts, each "
-            "centred. Of so few values the draws repeat, so that this noise has no tails beyond what was seen.",
+            "centred. Of so few values the draws repeat, which lowers coverage by itself: the last row, normal noise that was drawn "
+            "in the same way from as few blocks, shows by how much. What the row above it has less than that is this host's.",
         ]
     return [told, f"{noises}. This campaign has no null contrast, so its own noise is not among them."]
 
@@ -89,7 +95,7 @@ def sentences(cells: Sequence[Cell], level: float) -> list[str]:
     """The coverage of each interval, from the least to the most over the noises."""
     told = []
     for kind in KINDS:
-        found = [cell for cell in cells if cell.interval == kind]
+        found = [cell for cell in cells if cell.interval == kind and cell.noise != ALIKE]
         low, high = min(found, key=lambda c: c.coverage), max(found, key=lambda c: c.coverage)
         nominal = f"nominal {100 * level:g}%" if kind != "range" else "smallest to largest block"
         told.append(
@@ -113,7 +119,8 @@ def power_sentence(powers: Mapping[str, Sequence[float]], level: float) -> str:
         return f"Up to {EFFECTS[-1]:g} block standard deviations the t interval finds less than four of five."
     return (
         f"The t interval at level {level:g} finds four of five true effects of {effect:.2f} block standard deviations; "
-        f"that the percentile interval finds smaller ones has its price where there is none: it finds {_percent(powers['percentile'][0])} there."
+        "that the percentile interval finds smaller ones has its price where there is none: it finds "
+        f"{_percent(powers['percentile'][0])} there."
     )
 
 
@@ -133,7 +140,10 @@ def table(cells: Sequence[Cell], level: float) -> Markup:
         rows.append(row)
     head = ("noise", *(f"{kind} covers" for kind in KINDS), *(f"width of {kind} over t" for kind in KINDS[1:]))
     return tables.plain(
-        head, rows, f"Simulated coverage at level {level:g} (\u00b1 two standard errors) and median widths", numbers=range(1, 6)
+        head,
+        rows,
+        f"Simulated coverage at level {level:g} (\u00b1 two standard errors) and median widths",
+        numbers=range(1, 6),
     )
 
 
@@ -158,7 +168,8 @@ def power_figure(blocks: int, powers: Mapping[str, Sequence[float]]) -> Picture:
         axes.set_xlim(0, EFFECTS[-1])
         axes.set_yticks([5, 20, 40, 60, 80, 100])
         sheet.text(0.04, 0.05, "% of simulated campaigns that exclude 1", color=SOFT, fontsize=8.5)
-        axes.set_xlabel("true effect, in block standard deviations of the log ratio", color=SOFT, fontsize=8.5)
+        label = "true effect, in block sd" if narrow else "true effect, in block standard deviations of the log ratio"
+        axes.set_xlabel(label, color=SOFT, fontsize=8.5)
         axes.legend(loc="lower right", frameon=False, fontsize=8.5, handlelength=3)
         bare(axes, "bottom", "left")
         return sheet.figure

@@ -40,7 +40,13 @@ def as_markdown(reports: Sequence[PhaseReport]) -> str:
     """A table with a row for each claim; the evidence is its primary ratios."""
     head = ("claim", "status", "text", "evidence", "why")
     rows = [
-        (f"{report.identifier} {claim.id}", STATUS_WORDS[claim.status], claim.text, _evidence(report, claim), claim.reason)
+        (
+            f"{report.identifier} {claim.id}",
+            STATUS_WORDS[claim.status],
+            claim.text,
+            _evidence(report, claim),
+            claim.reason,
+        )
         for report, claim in _claims(reports)
     ]
     return exports.table(head, rows)

@@ -295,12 +295,14 @@ def _warnings(reports: Reports) -> list[str]:
 def front_page(entries: list[Entry]) -> str:
     """What was compared, what was found, how sure, how to check it, and every campaign of the book.
 
-    A campaign that was executed here leads, never one that was brought from elsewhere.
+    A campaign that was executed here leads, never one that was brought from elsewhere; of several the one with most phases,
+    and of those the last by name.
     """
     closed = [entry for entry in entries if entry.reports and not entry.store.brought]
-    leading = next((entry for entry in reversed(closed) if not entry.local), closed[-1] if closed else None)
+    of_all = [entry for entry in closed if not entry.local] or closed[-1:]
+    leading = max(of_all, key=lambda entry: (len(entry.plan.phases), entry.store.folder.name), default=None)
     parts = _leading(leading) if leading else []
-    ordered = sorted(entries, key=lambda entry: entry.store.brought)  # those from elsewhere last
+    ordered = sorted(entries, key=lambda entry: (entry.local, entry.store.brought, -len(entry.plan.phases)))
     parts += [
         "## Campaigns in this book\n",
         raw(tables.plain(("campaign", "what", "phases", "state"), [_row(e) for e in ordered])),

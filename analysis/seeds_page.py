@@ -47,9 +47,9 @@ def page(reports: Mapping[str, PhaseReport]) -> str:
 def about(report: PhaseReport) -> str:
     """What the page shows, in a few sentences."""
     return (
-        f"A percentile interval is drawn from {report.resamples} random resamples of the blocks, and so depends on a seed. The plan's is "
-        f"{report.seed}; here it is each of {len(SEEDS)} others, {SEEDS[0]} to {SEEDS[-1]}, beside the interval without "
-        "any, which is enumerated. The ratio and the t interval have no seed."
+        f"A percentile interval is drawn from {report.resamples} random resamples of the blocks, and so depends on a seed. "
+        f"The plan's is {report.seed}; here it is each of {len(SEEDS)} others, {SEEDS[0]} to {SEEDS[-1]}, beside the "
+        "interval without any, which is enumerated. The ratio and the t interval have no seed."
     )
 
 
@@ -139,7 +139,9 @@ def strip(sweeps: Sweeps) -> Picture:
         axes.set_yticks([])
         axes.set_ylim(len(lanes) - 0.5, -0.5)
         axes.set_xlim(left=0)
-        label = "largest move of an end, % of the width" if narrow else "largest move of an end, % of the interval's width"
+        label = (
+            "largest move of an end, % of the width" if narrow else "largest move of an end, % of the interval's width"
+        )
         axes.set_xlabel(f"{label}; | is the median", color=SOFT, fontsize=8.5)
         bare(axes, "bottom")
         return sheet.figure

@@ -61,7 +61,9 @@ def with_covariates(estimates: Iterable[Estimate], differences: Differences, lev
     for estimate in estimates:
         found = between(estimate.case, estimate.numerator, estimate.denominator, differences)
         warnings = tuple(
-            EstimateWarning("covariate", f"{difference_words(name, estimate, places)} {_matched(estimate, places, level)}")
+            EstimateWarning(
+                "covariate", f"{difference_words(name, estimate, places)} {_matched(estimate, places, level)}"
+            )
             for name, places in found.items()
         )
         done.append(replace(estimate, warnings=(*estimate.warnings, *warnings)))

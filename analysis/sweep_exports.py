@@ -30,8 +30,8 @@ def as_markdown(report: PhaseReport, found: Sweep) -> str:
     head = ("contrast", "case", "metric", "exact", "lower end", "upper end", "moves by", "seeds that exclude 1")
     ends = exports.table(head, [_row(one) for one in found.ends])
     claims = [(f"{report.identifier} {c.id}", STATUS_WORDS[c.own], statuses(c)) for c in found.claims]
-    head = ("claim", f"with seed {report.seed}", f"under {len(found.seeds)} seeds")
-    return f"{ends}\n{exports.table(head, claims)}"
+    columns = ("claim", f"with seed {report.seed}", f"under {len(found.seeds)} seeds")
+    return f"{ends}\n{exports.table(columns, claims)}"
 
 
 def as_json(report: PhaseReport, found: Sweep) -> str:

@@ -1,6 +1,6 @@
 """The intervals' speed beside scipy.stats.bootstrap, in the same process: ratios of medians, printed as `ratio NAME NUMBER`.
 
-    python benchmarks/intervals.py [--repeats N] [--quick]
+    python benchmarks/intervals.py [--repeats N] [--quick | --readme]
 
 Each ratio is scipy's time over ours: above 1, ours is faster. What has no peer is printed as `seconds` or `megabytes`, of this
 machine and this moment. The same intervals are compared first: a fast wrong answer ends the benchmark.
@@ -19,11 +19,13 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
 
-from analysis import intervals
+from analysis import intervals  # noqa: E402 - started by its path, from any folder
 
 BLOCKS, RESAMPLES, SEED, LEVEL = 6, 20_000, 391706, 0.95
+START, END = "<!-- benchmarks/intervals.py --readme writes this table -->", "<!-- end of the table -->"
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -73,28 +75,74 @@ def assert_agreement() -> None:
             sys.exit(f"the intervals differ by {worst:.3f} of their width: nothing is timed")
 
 
+WHAT = {
+    "exact-72": "72 series, enumerated",
+    "sampled-72": "72 series, sampled",
+    "exact-10000": "10,000 series, enumerated",
+    "sampled-10000": "10,000 series, sampled",
+}
+
+
+def ratios(repeats: int, quick: bool) -> dict[str, float]:
+    """scipy's time over ours, by name."""
+    few = logs_of(72)
+    peer = seconds(lambda: by_scipy(few), repeats)
+    found = {"exact-72": peer / seconds(lambda: exact(few), 20 * repeats)}
+    found["sampled-72"] = peer / seconds(lambda: sampled(few), 5 * repeats)
+    if not quick:
+        many = logs_of(10_000)
+        peer = 10 * seconds(lambda: by_scipy(many[:1000]), 1)  # a thousand at a time, as its memory grows with them
+        found["exact-10000"] = peer / seconds(lambda: exact(many), repeats)
+        found["sampled-10000"] = peer / seconds(lambda: sampled(many), repeats)
+    return found
+
+
+def million() -> tuple[float, float]:
+    """Seconds for the exact intervals of a million series, and the megabytes that this process had at most."""
+    logs = logs_of(1_000_000)
+    taken = seconds(lambda: exact(logs), 1)
+    return taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def table(found: dict[str, float], taken: float, megabytes: float) -> str:
+    """The README's table."""
+    rows = [f"| {WHAT[name]} | {ratio:.0f} times as fast as `scipy.stats.bootstrap` |" for name, ratio in found.items()]
+    rows.append(f"| 1,000,000 series, enumerated | {taken:.1f} s, {megabytes:.0f} MB in all |")
+    head = f"| percentile intervals over {BLOCKS} blocks, {RESAMPLES} resamples | |"
+    return "\n".join([head, "|---|---|", *rows]) + "\n"
+
+
+def into_readme(text: str) -> None:
+    """Put the table between its marks in the README."""
+    path = PROJECT / "README.md"
+    before, start, rest = path.read_text(encoding="utf-8").partition(START)
+    _, end, after = rest.partition(END)
+    if not end:
+        sys.exit(f"{path}: no {START!r} and {END!r} in it")
+    path.write_text(f"{before}{start}\n{text}{end}{after}", encoding="utf-8")
+
+
 def main() -> None:
     """Time, compare and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=5, help="repeats of each measurement, of which the median counts")
-    parser.add_argument("--quick", action="store_true", help="without the long series")
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="repeats of each measurement, of which the median counts"
+    )
+    parser.add_argument("--quick", action="store_true", help="72 series alone")
+    parser.add_argument("--readme", action="store_true", help="write the README's table")
     options = parser.parse_args()
+    if options.quick and options.readme:
+        parser.error("the README's table has the long series too: leave out --quick")
     assert_agreement()
-    few = logs_of(72)
-    peer = seconds(lambda: by_scipy(few), options.repeats)
-    print(f"ratio exact-72 {peer / seconds(lambda: exact(few), 20 * options.repeats):.1f}")
-    print(f"ratio sampled-72 {peer / seconds(lambda: sampled(few), options.repeats):.1f}", flush=True)
-    if options.quick:
-        return
-    many = logs_of(10_000)
-    peer = seconds(lambda: by_scipy(many[:1000]), 1) * 10  # a thousand at a time, as its memory grows with them
-    print(f"ratio sampled-10000 {peer / seconds(lambda: sampled(many), 1):.1f}")
-    print(f"ratio exact-10000 {peer / seconds(lambda: exact(many), options.repeats):.1f}", flush=True)
-    million = logs_of(1_000_000)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"seconds exact-1000000 {seconds(lambda: exact(million), 1):.2f}")
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"megabytes exact-1000000 {after / 1024:.0f} in all, {(after - before) / 1024:.0f} more than before")
+    taken, megabytes = (0.0, 0.0) if options.quick else million()  # first: its memory is then not scipy's
+    found = ratios(options.repeats, options.quick)
+    for name, ratio in found.items():
+        print(f"ratio {name} {ratio:.1f}")
+    if not options.quick:
+        print(f"seconds exact-1000000 {taken:.2f}")
+        print(f"megabytes exact-1000000 {megabytes:.0f}")
+    if options.readme:
+        into_readme(table(found, taken, megabytes))
 
 
 if __name__ == "__main__":

@@ -26,13 +26,19 @@ def ends(case: str, moves: float, excludes: int) -> Ends:
 
 
 def test_what_moves_is_told_with_its_place() -> None:
-    found = {"P": Sweep((0,), (ends("one", 0.01, 0), ends("two", 0.03, 200)), ()), "Q": Sweep((0,), (ends("x", 0.02, 7),), ())}
+    found = {
+        "P": Sweep((0,), (ends("one", 0.01, 0), ends("two", 0.03, 200)), ()),
+        "Q": Sweep((0,), (ends("x", 0.02, 7),), ()),
+    }
     first, second = seeds_page.moved(found)
     assert first == (
         "Of 3 intervals an end moves by 2.0% of the interval's width in the median, and by 3.0% at most "
         "(phase P, new/old two, ns/op)."
     )
-    assert second == "Whether 1 is excluded depends on the seed in one interval: phase Q, new/old x, ns/op (7 of 200 exclude it)."
+    assert (
+        second
+        == "Whether 1 is excluded depends on the seed in one interval: phase Q, new/old x, ns/op (7 of 200 exclude it)."
+    )
     assert "No interval excludes 1 under one seed" in seeds_page.moved({"P": found["P"]})[1]
     assert seeds_page.moved({"P": Sweep((0,), (), ())}) == ["No estimate has a percentile interval."]
 
@@ -70,13 +76,17 @@ def test_without_null_contrasts_the_own_noise_is_not_there(reports: dict[str, Ph
     noises, series = calibration_page.noises_of({"B": reports["B"]})
     assert (list(noises), series) == (list(NOISES), 0)
     noises, series = calibration_page.noises_of(reports)
-    assert list(noises) == [*NOISES, calibration_page.MEASURED]
+    assert list(noises) == [*NOISES, calibration_page.MEASURED, calibration_page.ALIKE]
     null = reports["N"]
     assert series == sum(e.metric == null.phase.primary_metric for e in null.estimates)
 
 
 def test_coverage_is_told_from_least_to_most() -> None:
-    cells = [Cell(noise, kind, 6, share, 1.0, 100) for kind in calibration_page.KINDS for noise, share in (("a", 0.9), ("b", 0.8))]
+    cells = [
+        Cell(noise, kind, 6, share, 1.0, 100)
+        for kind in calibration_page.KINDS
+        for noise, share in (("a", 0.9), ("b", 0.8))
+    ]
     assert calibration_page.sentences(cells, 0.95)[0] == "The t interval (nominal 95%) covers 80.0% (b) to 90.0% (a)."
 
 

@@ -61,17 +61,19 @@ def nest_phases(app: Sphinx, config: Config) -> None:
             part.items = [FileItem(f"{name}/index") for name in names]
     for name, shown in names.items():
         more = [FileItem(f"{name}/{page}") for page in AFTER if (source / name / f"{page}.md").is_file()]
+        for item in more:
+            site_map[str(item)] = Document(str(item))
         below = [TocTree(items=[GlobItem(f"{name}/phase_*"), *more], titlesonly=True)] if shown else []
         site_map[f"{name}/index"] = Document(f"{name}/index", subtrees=below)
 
 
-def place_in_contents(pages: Path) -> tuple[bool, bool, str]:
-    """Sorts the folders of campaigns' pages."""
+def place_in_contents(pages: Path) -> tuple[bool, bool, int, str]:
+    """Sorts the folders of campaigns' pages; the campaign that the front page tells of, which has most phases, comes first."""
     campaign = pages.parents[2] / "data" / pages.name
     brought = not (campaign / "seal.json").exists() and any(
         (campaign / name).exists() for name in ("published.toml", "adoption.json")
     )
-    return pages.name.startswith("local-"), brought, pages.name
+    return pages.name.startswith("local-"), brought, -sum(1 for _ in pages.glob("phase_*.ipynb")), pages.name
 
 
 def remove_pages_of_gone_campaigns(app: Sphinx, exception: Exception | None) -> None:
