@@ -85,8 +85,8 @@ def about(level: float, seed: int, series: int) -> list[str]:
         return [
             told,
             f"{noises}; and {MEASURED}, drawn with replacement from the block ratios of {series} null contrasts, each "
-            "centred. Of so few values the draws repeat, which lowers coverage by itself: the last row, normal noise that was drawn "
-            "in the same way from as few blocks, shows by how much. What the row above it has less than that is this host's.",
+            "centred. Of so few values the draws repeat, which lowers coverage by itself: the last row, normal noise that was "
+            "drawn in the same way from as few blocks, shows by how much. What the row above it has less than that is this host's.",
         ]
     return [told, f"{noises}. This campaign has no null contrast, so its own noise is not among them."]
 
