@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from analysis import limits
-from analysis.adopted_logs import said_by_logs
+from analysis.adopted_logs import runs_of, said_by_logs
 from analysis.intervals import coverage_words
+from analysis.intervals import covers as covered
 from analysis.report import OURS, PhaseReport, undefined_statistics
 from analysis.sentences import listed
 from runner.plan import Plan
@@ -54,6 +55,7 @@ def computed(report: PhaseReport) -> list[str]:
     return [
         taken_in(report),
         *runs(report),
+        *shared_processes(report),
         *hosts_differ(report),
         *limits.deviations(report),
         *([blocks(report)] if report.runs else []),
@@ -133,6 +135,21 @@ def runs(report: PhaseReport) -> list[str]:
     ]
 
 
+def shared_processes(report: PhaseReport) -> list[str]:
+    """That cases which lie in one file may be of one process, which the harness here never does."""
+    cases: dict[str, set[str]] = {}
+    for run in runs_of(report):
+        cases.setdefault(run.file, set()).add(run.labels.case)
+    several = sum(len(names) > 1 for names in cases.values())
+    if not several:
+        return []
+    return [
+        f"{several} of {len(cases)} files hold{'s' * (several == 1)} several cases. Cases that one process measured share what "
+        "happened to it: their estimates are not independent of each other, and an earlier case may have left something "
+        "behind for a later one."
+    ]
+
+
 def blocks(report: PhaseReport) -> str:
     """What pairs the arms, or that nothing does."""
     if not report.paired:
@@ -147,10 +164,17 @@ def blocks(report: PhaseReport) -> str:
     level = report.statistics.level
     counts = sorted({len(estimate.blocks) for estimate in report.estimates if estimate.blocks})
     covers = "; ".join(coverage_words("percentile", count, level) for count in counts)
+    simulated = level == 0.95 and any(covered("percentile", count) for count in counts)
+    pairing = (
+        ""
+        if report.ordered
+        else " That the runs of one block were made one after the other is not known: where they were not, a block is a number, "
+        "and what changed between its runs is in its ratio."
+    )
     return (
-        f"Which runs are one block is taken from the names of the files. {listed(map(str, counts)) or 'No'} blocks give "
-        f"limited resolution; the {report.primary} interval leads; a percentile interval is {covers or 'not computed'} "
-        "(simulated, under normal block noise)."
+        f"Which runs are one block is taken from the names of the files.{pairing} {listed(map(str, counts)) or 'No'} "
+        f"block{'s' * (counts != [1])} give{'s' * (counts == [1])} limited resolution; the {report.primary} interval leads; a "
+        f"percentile interval is {covers or 'not computed'}{' (simulated, under normal block noise)' if simulated else ''}."
     )
 
 

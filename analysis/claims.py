@@ -152,7 +152,7 @@ def evaluate(claim: Claim, estimates: Iterable[Estimate], *, primary: str) -> Cl
     others = [e for name, e in pool.items() if name not in names] if rule.kind in ("largest", "smallest") else []
     status, reason = _status(claim, Asked(rule, kind, names, tuple(named), tuple(others)))
     if any(not e.paired and e.t for e in named):
-        reason += " Arms were not paired; the interval is Welch's t."
+        reason += " Arms were not paired" + ("." if rule.kind == "point_within" else "; the interval is Welch's t.")
     return ClaimResult(claim.id, claim.text, status, reason, tuple(named + others))
 
 

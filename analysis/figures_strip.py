@@ -28,7 +28,11 @@ Lane = tuple[str, str, Sequence[Estimate]]  # phase, contrast and metric, estima
 
 
 def strip(
-    phases: Mapping[str, Sequence[Estimate]], *, arms: Sequence[str] | Mapping[str, Sequence[str]], primary: str
+    phases: Mapping[str, Sequence[Estimate]],
+    *,
+    arms: Sequence[str] | Mapping[str, Sequence[str]],
+    primary: str,
+    lead: str = "Ratios of each phase around 1",
 ) -> Picture:
     """One lane per phase and contrast: ratios as dots, filled where the primary interval excludes 1, hollow otherwise.
 
@@ -37,6 +41,7 @@ def strip(
     phases : a phase's name and the estimates to show of it, of one metric; an estimate without a point is left out.
     arms : arms at their places (for `arm_style`): for all phases, or for each by its name.
     primary : "t" or "percentile".
+    lead : what the description of the figure begins with.
     """
     lanes: list[Lane] = []
     styles: dict[Lane, ArmStyle] = {}
@@ -55,7 +60,7 @@ def strip(
         f"{phase} ({what}): " + ", ".join(_told(e) for e in row) + f"; {_count(row, primary)}"
         for phase, what, row in lanes
     ]
-    return picture(draw, "Ratios of each phase around 1. " + ". ".join(told) + ".")
+    return picture(draw, f"{lead}. {'. '.join(told)}.")
 
 
 def _told(estimate: Estimate) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis import delays, page_trees
 from analysis.checks import marked_blocks
-from analysis.intervals import coverage_words
+from analysis.intervals import coverage_words, covers
 from analysis.report import PhaseReport
 from analysis.sentences import block_words, listed
 from runner.plan import Engine, Plan
@@ -208,9 +208,10 @@ def blocks(report: PhaseReport) -> str:
     count = report.phase.blocks
     level = report.statistics.level
     percentile, t = coverage_words("percentile", count, level), coverage_words("t", count, level)
+    simulated = " (both simulated, under normal block noise)" if level == 0.95 and covers("percentile", count) else ""
     return (
         f"{count} blocks give limited resolution. The {report.primary} interval leads, as preregistered; "
-        f"the percentile interval is {percentile}; the t interval {t} (both simulated, under normal block noise)."
+        f"the percentile interval is {percentile}; the t interval {t}{simulated}."
     )
 
 

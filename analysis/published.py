@@ -6,6 +6,7 @@ would otherwise be a figure that silently stands nowhere. Numbers keep the decim
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class PublishedEstimate:
     largest_block: Decimal | None = None
     text: str = ""
     note: str = ""
+    change: str = ""  # "-7.1%", where that was published and the ratio is 1 plus it
 
     @property
     def numerator(self) -> str:
@@ -124,6 +126,33 @@ def parse(text: str, plan: Plan, path: Path | str = "published.toml") -> Publish
             remedy="mend the keys that are named, or plan.toml where it is wrong",
         )
     return found
+
+
+def rounds_to(value: float, published: Decimal) -> bool:
+    """Whether a value lies within half a unit of the last published digit."""
+    exponent = published.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return abs(Decimal(repr(float(value))) - published) <= Decimal(1).scaleb(exponent) / 2
+
+
+def inside(value: float, bounds: Pair) -> bool:
+    """Whether a value lies in a published range, or rounds to one of its ends."""
+    low, high = bounds
+    return float(low) <= value <= float(high) or rounds_to(value, low) or rounds_to(value, high)
+
+
+def published_outside(entry: PublishedEstimate, every: Iterable[PublishedEstimate]) -> set[str]:
+    """Cases whose own published ratio is outside of a range: its words except them. Empty without a range."""
+    if entry.range is None:
+        return set()
+    return {
+        other.case
+        for other in every
+        if (other.phase, other.contrast, other.metric) == (entry.phase, entry.contrast, entry.metric)
+        and other.case is not None
+        and other.ratio is not None
+        and not inside(float(other.ratio), entry.range)
+    }
 
 
 # ---- the parts ----------------------------------------------------------------------------------------
@@ -298,6 +327,7 @@ def _estimate(
         largest_block=table.number("largest_block_ratio"),
         text=table.text("text"),
         note=table.text("note"),
+        change=table.text("change"),
     )  # fmt: skip
     _consistent(table, found)
     levels = _levels(table, phase, [f"_{unit}" for unit in TIME_UNITS])
@@ -321,12 +351,20 @@ def _consistent(table: Fields, found: PublishedEstimate) -> None:
         table.wrong("below_one", "is said where no interval was published, and here is one")
     if found.below_one and (found.ratio is None or found.ratio >= 1):
         table.wrong("below_one", f"expected a ratio below 1, found {found.ratio}")
+    if found.change and found.ratio != _changed(found.change):
+        table.wrong("change", f"expected the ratio less 1 in percent, such as -7.1%, found {found.change!r}")
     if found.range and found.case:
         table.wrong("range", "is of a group of cases, and here is one case")
     if not any((found.ratio, found.range, found.leave_one_out, found.largest_block, found.text)):
         table.wrong(
             "", "nothing was published: expected ratio, range, leave_one_block_out, largest_block_ratio or text"
         )
+
+
+def _changed(change: str) -> Decimal | None:
+    """1 plus a change in percent; None for a text that is none."""
+    found = re.fullmatch(r"([+-]\d+(?:\.\d+)?)%", change, re.ASCII)
+    return 1 + Decimal(found[1]) / 100 if found else None
 
 
 def _levels(table: Fields, phase: Phase, endings: Iterable[str]) -> list[tuple[str, Level]]:

@@ -13,7 +13,15 @@ from decimal import Decimal
 from analysis import page_parts, tables
 from analysis.formats import DASH, fixed, usable
 from analysis.model import Absolute, Estimate
-from analysis.published import Published, PublishedAbsolute, PublishedEstimate, read
+from analysis.published import (
+    Published,
+    PublishedAbsolute,
+    PublishedEstimate,
+    inside,
+    published_outside,
+    read,
+    rounds_to,
+)
 from analysis.published_fields import Pair
 from analysis.published_sentences import number
 from analysis.report import PhaseReport
@@ -56,7 +64,10 @@ def sentences(rows: Sequence[Row], remarks: int = 0) -> list[str]:
     differing = [row.what for row in rows if row.status == DIFFERS]
     unknown = [row.what for row in rows if row.status == UNKNOWN]
     agreeing = len(rows) - len(differing) - len(unknown)
-    told = [f"{len(rows)} published figures: {agreeing} agree with what the adopted logs give, to rounding."]
+    told = [
+        f"{len(rows)} published figure{'s' * (len(rows) != 1)}: {agreeing} agree{'s' * (agreeing == 1)} with what the adopted "
+        "logs give, to rounding."
+    ]
     if differing:
         told.append(f"{len(differing)} differ{'s' * (len(differing) == 1)} by more than rounding: {listed(differing)}.")
     else:
@@ -112,13 +123,6 @@ def compare(
     return rows
 
 
-def rounds_to(value: float, published: Decimal) -> bool:
-    """Whether a value lies within half a unit of the last published digit."""
-    exponent = published.as_tuple().exponent
-    assert isinstance(exponent, int)
-    return abs(Decimal(repr(float(value))) - published) <= Decimal(1).scaleb(exponent) / 2
-
-
 def _row(what: str, published: Decimal, value: float | None, why: str, more: str = "") -> Row:
     if value is None or not usable(value):
         return Row(what, number(published), None, UNKNOWN, why)
@@ -131,7 +135,7 @@ def _of_case(entry: PublishedEstimate, found: Estimate | None) -> Iterator[Row]:
     name = f"{entry.contrast} {entry.metric}, {entry.case}"
     why = _why(found)
     if entry.ratio is not None:
-        yield _row(f"{name}: ratio", entry.ratio, found.point if found else None, why)
+        yield _row(f"{name}: ratio", entry.ratio, found.point if found else None, why, _unpaired(found))
     if entry.interval is not None:
         yield from _interval(name, entry.interval, found, why)
     if entry.below_one:
@@ -145,6 +149,13 @@ def _of_case(entry: PublishedEstimate, found: Estimate | None) -> Iterator[Row]:
         yield _row(f"{name}: largest ratio of a block", entry.largest_block, max(ratios, default=None), why)
     if entry.text:
         yield Row(f"{name}: words", entry.text, None, UNKNOWN, "published in words")
+
+
+def _unpaired(found: Estimate | None) -> str:
+    """What else a difference of ratios may come from: the published one is over blocks."""
+    return (
+        "recomputed without blocks: a ratio of the arms' means over all processes" if found and not found.paired else ""
+    )
 
 
 def _why(found: Estimate | None) -> str:
@@ -191,36 +202,18 @@ def _of_group(entry: PublishedEstimate, published: Published, estimates: Iterabl
         yield Row(f"{name}: words", entry.text, None, UNKNOWN, "published in words")
         return
     own = [e for e in estimates if (e.contrast, e.metric) == (entry.contrast, entry.metric)]
-    apart = _published_outside(entry, published)
+    apart = published_outside(entry, published.estimates_of(entry.phase))
     points = {e.case: e.point for e in own if usable(e.point) and e.point is not None and e.case not in apart}
     shown = f"{number(entry.range[0])} to {number(entry.range[1])}"
     if not points:
         yield Row(f"{name}: range", shown, None, UNKNOWN, "no estimate of this metric was recomputed")
         return
-    outside = {case: point for case, point in points.items() if not _inside(point, entry.range)}
+    outside = {case: point for case, point in points.items() if not inside(point, entry.range)}
     told = f"outside: {listed(f'{case} {fixed(point, 4)}' for case, point in outside.items())}" if outside else ""
     lost = [e.case for e in own if not usable(e.point)]
     left = f"without an estimate: {listed(lost)}" if lost else ""
     why = "; ".join(filter(None, (told, left, f"of {len(points)} cases")))
     yield Row(f"{name}: range", shown, None, DIFFERS if outside else AGREES, why)
-
-
-def _published_outside(entry: PublishedEstimate, published: Published) -> set[str]:
-    """Cases whose own published ratio is outside of the range: the words of the range except them."""
-    assert entry.range is not None
-    return {
-        other.case
-        for other in published.estimates_of(entry.phase)
-        if (other.contrast, other.metric) == (entry.contrast, entry.metric)
-        and other.case is not None
-        and other.ratio is not None
-        and not _inside(float(other.ratio), entry.range)
-    }
-
-
-def _inside(value: float, bounds: Pair) -> bool:
-    low, high = bounds
-    return float(low) <= value <= float(high) or rounds_to(value, low) or rounds_to(value, high)
 
 
 def _levels(absolute: PublishedAbsolute, values: dict[tuple[str, str, str], float | None]) -> Iterator[Row]:

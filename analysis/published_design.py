@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis import page_design, tables
-from analysis.implied import WIDTHS
-from analysis.intervals import coverage_words
+from analysis.implied import IN_BAND, LEVEL, ONE_BLOCK, WIDTHS
+from analysis.intervals import coverage_words, covers
 from analysis.page_parts import Section, section
 from analysis.published import Published
 from analysis.published_sentences import counted
 from analysis.tables import Markup
-from runner.plan import Engine, Plan
+from runner.plan import Engine, Phase, Plan
 from runner.plantypes import UNDEFINED, defined
 
 CLAIMS = "No preregistered claim is among what was published here, so that none has a status."
@@ -25,6 +25,11 @@ def widths_known(blocks: object) -> bool:
     return isinstance(blocks, int) and blocks in WIDTHS
 
 
+def blocks_of(plan: Plan, phase: str) -> object:
+    """A phase's blocks, "undefined" where they are; None for a level at which the widths of intervals were not simulated."""
+    return plan.phases[phase].blocks if plan.statistics.level == LEVEL else None
+
+
 def coverage(plan: Plan, phase: str) -> str:
     """What a percentile interval covers at the phase's number of blocks, as far as that is defined."""
     blocks, level = plan.phases[phase].blocks, plan.statistics.level
@@ -33,6 +38,12 @@ def coverage(plan: Plan, phase: str) -> str:
     if not defined(blocks):
         return f"nominal {100 * level:g}%; what it covers depends on the number of blocks, which is undefined"
     return coverage_words("percentile", blocks, level)
+
+
+def _simulated(plan: Plan, phase: str) -> bool:
+    """Whether `coverage` gives a share, which is then a simulated one."""
+    blocks, level = plan.phases[phase].blocks, plan.statistics.level
+    return defined(blocks) and level == LEVEL and covers("percentile", blocks) is not None
 
 
 def figures_only() -> list[str]:
@@ -54,13 +65,15 @@ def limits(plan: Plan, phase: str, published: Published) -> list[str]:
         f"{counted(found)} One without an interval says nothing about its own uncertainty, whatever was stated about it; "
         "\u201cno interval published\u201d means that what published.toml was transcribed from gives none.",
         f"The published intervals are percentile intervals: {coverage(plan, phase)}"
-        + (" (simulated, under normal block noise)." if defined(described.blocks) else "."),
+        + (" (simulated, under normal block noise)." if _simulated(plan, phase) else "."),
     ]
-    if widths_known(described.blocks):
+    if widths_known(blocks_of(plan, phase)):
         told.append(
             "The implied t intervals rest on the width that the percentile interval has beside t in simulations of normal "
             "block noise, and on ends that were rounded before they were published. They say which statements are fragile; "
-            "they are no estimates."
+            f"they are no estimates, and their band is no bound: of 100 simulated widths about {100 * IN_BAND:.0f} lie in it and "
+            f"nearly all others above it, where t is narrower; where one block decides the width is down to {ONE_BLOCK:.2f}, and "
+            "t is wider."
         )
     told.append(
         "Each interval is of one case and metric; no correction for their number is among what was published. One that includes "
@@ -90,10 +103,16 @@ def evidence(plan: Plan, phase: str, published: Published, folder: str) -> Secti
         trees(plan, [arm.tree for arm in described.arms if defined(arm.tree)]),
         environment(plan, published, phase),
         tables.key_values(_design(plan, phase, published), "Design"),
-        tables.plain(("case", "what", "parameters"), cases, "Cases"),
+        tables.plain(("case", "what", "parameters"), cases, _cases_caption(plan.phases[phase])),
         tables.plain(("metric", "what", "per"), metrics, "Metrics"),
         Markup(f"<p>{order(plan, phase, folder)}</p>\n"),
     )
+
+
+def _cases_caption(phase: Phase) -> str:
+    """That a client's parameters count the operations of one worker, while what was published counts those of a run."""
+    workers = any("workers" in case.parameters for case in phase.cases)
+    return "Cases; operations are those of each worker" if workers else "Cases"
 
 
 def trees(plan: Plan, names: Iterable[str]) -> Markup:
@@ -169,7 +188,10 @@ def _design(plan: Plan, phase: str, published: Published) -> list[tuple[str, obj
         ("payload seed", plan.campaign.payload_seed),
         ("interval that leads", statistics.primary),
         ("bootstrap", f"{statistics.resamples} resamples, seed {statistics.seed}, level {statistics.level}"),
-        ("command", tables.code(" ".join(part if defined(part) else "{undefined}" for part in described.argv))),
+        (
+            "command, as far as published",
+            tables.code(" ".join(part if defined(part) else "{undefined}" for part in described.argv)),
+        ),
     ]
     if described.environment:
         rows.append(("environment", [tables.code(f"{k}={v}") for k, v in described.environment.items()]))

@@ -109,7 +109,8 @@ def strip(subjects: Iterable[Subject]) -> Markup:
             arms[lane] = arm_places(subject.plan, subject.name)
     if not rows:
         return Markup()
-    return Markup(figures.strip(rows, arms=arms, primary="percentile")._repr_html_())
+    lead = "Ratios of each phase around 1, as published, not recomputed"
+    return Markup(figures.strip(rows, arms=arms, primary="percentile", lead=lead)._repr_html_())
 
 
 def as_estimate(estimate: PublishedEstimate) -> Estimate:
@@ -149,17 +150,20 @@ def how_sure(subjects: list[Subject]) -> list[str]:
     """How many figures have an interval, which of them would be unresolved by t, and where nobody can say."""
     told = []
     for subject in subjects:
-        if published_design.widths_known(subject.phase.blocks):
-            texts = words.assessment(subject.estimates, subject.phase.blocks)
+        if published_design.widths_known(subject.blocks):
+            texts = words.assessment(subject.estimates, subject.blocks)
             told.append(
                 f"Phase {subject.name}, {published_design.coverage(subject.plan, subject.name)}: {' '.join(texts)}"
             )
-    unknown = [s for s in subjects if not published_design.widths_known(s.phase.blocks)]
-    if unknown:
-        found = [e for s in unknown for e in s.estimates]
+    unknown: dict[object, list[Subject]] = {}
+    for subject in subjects:
+        if not published_design.widths_known(subject.blocks):
+            unknown.setdefault(subject.blocks, []).append(subject)
+    for blocks, members in unknown.items():
+        found = [e for s in members for e in s.estimates]
         told.append(
-            f"Phase{'s' * (len(unknown) > 1)} {listed(s.name for s in unknown)}: {words.counted(found)} The number of blocks is "
-            "not defined, so that what an interval covers cannot be said."
+            f"Phase{'s' * (len(members) > 1)} {listed(s.name for s in members)}: {words.counted(found)} "
+            f"{words.why_unknown(blocks)}"
         )
     return told
 

@@ -17,16 +17,20 @@ from analysis import published_sentences as words
 from analysis.arms import arm_places
 from analysis.drawing import Picture, png, svg
 from analysis.formats import interval_text
-from analysis.implied import WIDTHS, implied_t
+from analysis.implied import IN_BAND, LOPSIDED, WIDTHS, implied_t, lean
 from analysis.overview import markdown, raw
 from analysis.page_parts import bullets, paragraphs, section
 from analysis.published import Published, PublishedAbsolute, PublishedEstimate
+from analysis.sentences import listed
 from analysis.tables import Markup, Notes, escaped
 from runner.plan import Phase, Plan
 
 PUBLISHED = "published, not recomputed (no raw logs here)"
 NOTICE = "Published figures, not recomputed: the raw logs of this campaign are not here."
-RULE = "Numbers are those that were published, with their decimals; the sentences are computed from them."
+RULE = (
+    "Numbers are those that were published, with their decimals; the sentences are computed from them. Where a change in percent "
+    "was published, the ratio is 1 plus that change, and the words are given beside it."
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,11 @@ class Subject:
     def phase(self) -> Phase:
         """The phase as planned, as far as it is defined."""
         return self.plan.phases[self.name]
+
+    @property
+    def blocks(self) -> object:
+        """The number of blocks that an implied t interval goes by: as `published_design.blocks_of`."""
+        return design.blocks_of(self.plan, self.name)
 
     @property
     def contrasts(self) -> dict[str, str]:
@@ -76,7 +85,7 @@ def page(subject: Subject, stem: str) -> tuple[str, dict[str, bytes]]:
         f"# Phase {subject.name}: {markdown(subject.phase.title)}\n",
         raw(_question(subject.phase)),
         f"## Findings: {PUBLISHED}\n",
-        raw(section(bullets([*headline(subject), *words.assessment(subject.estimates, subject.phase.blocks)]), *shown)),
+        raw(section(bullets([*headline(subject), *words.assessment(subject.estimates, subject.blocks)]), *shown)),
         f"## Results: {PUBLISHED}\n",
         raw(results(subject)),
         f"### Absolute values: {PUBLISHED}\n",
@@ -86,7 +95,7 @@ def page(subject: Subject, stem: str) -> tuple[str, dict[str, bytes]]:
         *interpretation(subject),
         "## Limits\n",
         raw(bullets(design.limits(subject.plan, subject.name, subject.published))),
-        "## Arms, environment, design\n",
+        "## Arms, environment, design: as far as published\n",
         raw(design.evidence(subject.plan, subject.name, subject.published, subject.folder)),
         "## Reproduce\n",
         raw(design.reproduce(subject.folder, subject.name)),
@@ -126,7 +135,7 @@ def forest(subject: Subject) -> Picture | None:
     """Everything of the phase that can be drawn: a panel for each contrast, rows grouped by metric; None for nothing."""
     panels = {
         contrast: figures_published.rows(
-            [e for e in subject.estimates if e.contrast == contrast], subject.metrics, subject.phase.blocks
+            [e for e in subject.estimates if e.contrast == contrast], subject.metrics, subject.blocks
         )
         for contrast in subject.contrasts
     }
@@ -139,26 +148,44 @@ def forest(subject: Subject) -> Picture | None:
 
 def results(subject: Subject) -> Markup:
     """A table for each contrast: what was published, what it implies by t, and what would become of it."""
-    known = design.widths_known(subject.phase.blocks)
+    known = design.widths_known(subject.blocks)
     told = [
         "A ratio is numerator / denominator; below 1 the numerator takes less. It is the published one, with its percentile "
         f"interval where one was published ({design.coverage(subject.plan, subject.name)}).",
     ]
     if known:
         told.append(
-            "The t interval is not published. It is what the published interval implies at six blocks: half its width on the "
-            "log axis, divided by {1:.2f} ({2:.2f} gives the narrowest, {0:.2f} the widest), around the published ratio. It is "
-            "approximate; these widths are simulated. A statement is unresolved where even the narrowest includes 1, and not where "
-            "even the widest excludes it; between them it depends on the width.".format(*WIDTHS[subject.phase.blocks])
+            "The t interval is not published. It is what the published interval implies at {3} blocks: half its width on the "
+            "log axis, divided by {1:.2f} ({2:.2f} gives the narrower end of the band, {0:.2f} the wider one), around the "
+            "published ratio. It is approximate; these widths are simulated, and about {4:.0f} in 100 lie in the band. A "
+            "statement would be unresolved where even the narrower one includes 1, and would not where even the wider one "
+            "excludes it; between them it depends on the width.".format(
+                *WIDTHS[subject.phase.blocks], subject.phase.blocks, 100 * IN_BAND
+            )
         )
+        told += _lopsided(subject.estimates)
     parts = [_table(subject, contrast, what, known) for contrast, what in subject.contrasts.items()]
     return section(paragraphs(told), *(part for part in parts if part))
+
+
+def _lopsided(estimates: Sequence[PublishedEstimate]) -> list[str]:
+    """That t is symmetric on the log axis, and which published intervals lean so far that one block may decide."""
+    given = [(lean(float(e.ratio), words.floats(e.interval)), e) for e in estimates if e.ratio and e.interval]
+    if not given:
+        return []
+    told = (
+        "The implied interval lies symmetrically around its ratio on the log axis, which a percentile interval need not. "
+        f"Of simulated ones that reach more than {LOPSIDED} times as far to one side as to the other, 98 in 100 come from a "
+        "single block that holds more than 0.71 of the spread; for them t tends to the wider end of the band, or beyond it."
+    )
+    found = [f"{words.named(e)}, {times:.1f} times" for times, e in given if times > LOPSIDED]
+    return [f"{told} Here: {listed(found)}." if found else f"{told} Here no published interval does."]
 
 
 def _table(subject: Subject, contrast: str, what: str, known: bool) -> Markup:
     own = [e for e in subject.estimates if e.contrast == contrast]
     notes = Notes("n-" + tables.slug(contrast, subject.name))
-    rows = [_row(e, subject.phase.blocks, known, notes) for e in own]
+    rows = [_row(e, subject.blocks, known, notes) for e in own]
     head = ["case", "metric", "published ratio [percentile]"]
     head += ["implied t interval, approximate"] if known else []
     head += ["statement as published", *(["then unresolved?"] if known else [])]
@@ -185,13 +212,13 @@ def _row(estimate: PublishedEstimate, blocks: object, known: bool, notes: Notes)
 
 
 def _implied(estimate: PublishedEstimate, blocks: object) -> Markup | None:
-    """The likely interval, and below it the narrowest and the widest."""
+    """The likely interval, and below it both ends of its band."""
     if estimate.ratio is None or estimate.interval is None:
         return None
     found = implied_t(float(estimate.ratio), words.floats(estimate.interval), blocks)
     if found is None:
         return None
-    band = f"narrowest {interval_text(found.narrowest)}<br>widest {interval_text(found.widest)}"
+    band = f"band from {interval_text(found.narrowest)}<br>to {interval_text(found.widest)}"
     return Markup(f'\u2248 {interval_text(found.likely)}<br><span class="bb-other">{band}</span>')
 
 
@@ -267,7 +294,12 @@ def downloads(subject: Subject, stem: str, picture: Picture | None) -> dict[str,
 def _csv(subject: Subject) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("case", "metric", "contrast", "ratio", "low", "high", "range_low", "range_high", "text", "note"))
+    writer.writerow(
+        (
+            *("case", "metric", "contrast", "published_ratio", "published_low", "published_high"),
+            *("published_range_low", "published_range_high", "published_change", "text", "note"),
+        )
+    )
     for e in subject.estimates:
         writer.writerow(
             (
@@ -277,6 +309,7 @@ def _csv(subject: Subject) -> str:
                 e.ratio,
                 *(e.interval or ("", "")),
                 *(e.range or ("", "")),
+                e.change,
                 e.text,
                 e.note,
             )

@@ -82,6 +82,8 @@ def beside_ratio(estimate: PublishedEstimate) -> list[str]:
         told.append(f"one block left out: {number(estimate.leave_one_out[0])} to {number(estimate.leave_one_out[1])}")
     if estimate.largest_block:
         told.append(f"largest ratio of a block: {number(estimate.largest_block)}")
+    if estimate.change:
+        told.append(f"given as {estimate.change}")
     return [*told, f"in words: {estimate.text}"] if estimate.text and estimate.ratio is not None else told
 
 
@@ -146,8 +148,8 @@ def _without_ratio(estimate: PublishedEstimate) -> str:
 # ---- what a t interval would leave ----------------------------------------------------------------------
 
 FATES = {
-    "excludes": "no: excludes 1",
-    "includes": "yes: includes 1",
+    "excludes": "no: would exclude 1",
+    "includes": "yes: would include 1",
     "depends": "depends on the width",
     "open": "not resolved as published",
     "unknown": "not assessable",
@@ -169,10 +171,7 @@ def assessment(estimates: Sequence[PublishedEstimate], blocks: object) -> list[s
     told = [counted(estimates)]
     by_fate = {name: [e for e in given if fate(e, blocks) == name] for name in FATES}
     if given and by_fate["unknown"]:
-        told.append(
-            "The number of blocks is not defined, so that neither what these intervals cover nor the t interval that they "
-            "imply can be said."
-        )
+        told.append(why_unknown(blocks))
     elif given:
         stated = len(given) - len(by_fate["open"])
         told.append(
@@ -182,9 +181,21 @@ def assessment(estimates: Sequence[PublishedEstimate], blocks: object) -> list[s
     claimed = [e for e in with_ratio if e.below_one]
     if claimed:
         told.append(
-            f"Published as below 1 without an interval, so that it cannot be assessed: {listed(map(_named, claimed))}."
+            f"Published as below 1 without an interval, so that it cannot be assessed: {listed(map(named, claimed))}."
         )
     return told
+
+
+def why_unknown(blocks: object) -> str:
+    """Why nothing is implied: no number of blocks is defined, or no widths were simulated at it (None: at the level)."""
+    if blocks is None:
+        return "Which t interval a percentile interval implies was simulated at the level 0.95 alone."
+    if not isinstance(blocks, int):
+        return (
+            "The number of blocks is not defined, so that neither what these intervals cover nor the t interval that they "
+            "imply can be said."
+        )
+    return f"Which t interval a percentile interval implies was not simulated at {blocks} blocks."
 
 
 def counted(estimates: Sequence[PublishedEstimate]) -> str:
@@ -199,7 +210,8 @@ def counted(estimates: Sequence[PublishedEstimate]) -> str:
     return f"{len(ratios)} ratios were published, {many} of them with an interval."
 
 
-def _named(estimate: PublishedEstimate) -> str:
+def named(estimate: PublishedEstimate) -> str:
+    """An estimate in a list: ``final/cgo mean latency on range100 (0.663 [0.440, 0.858])``."""
     return f"{estimate.contrast} {noun(estimate.word)} on {estimate.shown} ({ratio_words(estimate)})"
 
 
@@ -208,7 +220,7 @@ def _kept(kept: Sequence[PublishedEstimate]) -> str:
 
 
 def _lost(lost: Sequence[PublishedEstimate], unclear: Sequence[PublishedEstimate]) -> str:
-    told = [f"{len(lost)} would include 1 and be unresolved: {listed(map(_named, lost))}"] if lost else []
+    told = [f"{len(lost)} would include 1 and be unresolved: {listed(map(named, lost))}"] if lost else []
     if unclear:
-        told.append(f"{len(unclear)} would depend on the width in the band: {listed(map(_named, unclear))}")
+        told.append(f"{len(unclear)} would depend on the width in the band: {listed(map(named, unclear))}")
     return "; ".join(told) or "none would be unresolved"

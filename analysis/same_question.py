@@ -16,7 +16,7 @@ from analysis import tables
 from analysis.formats import fixed, range_text, ratio_text
 from analysis.model import Estimate
 from analysis.page_parts import Section, paragraphs, section
-from analysis.published import PublishedEstimate
+from analysis.published import PublishedEstimate, published_outside
 from analysis.published_sentences import SEVERAL, noun, number, ratio_words
 from analysis.report import PhaseReport
 from analysis.sentences import listed, standing
@@ -148,13 +148,16 @@ def _rows(
     for estimate in published:
         if not (estimate.ratio or estimate.range or estimate.leave_one_out):
             continue  # words alone, which stand with the results
-        own = _counterparts(match, shared, other, estimate)
+        apart = published_outside(estimate, published)
+        own = _counterparts(
+            match, {mine: theirs for mine, theirs in shared.items() if mine not in apart}, other, estimate
+        )
         shown, what = estimate.shown or SEVERAL, noun(estimate.word)
         if not own:
             alone.append(f"{what} of {estimate.contrast} ({shown})")
         for contrast in dict.fromkeys(e.contrast for e in own):
             group = [e for e in own if e.contrast == contrast]
-            answer = _answer(group[0], other) if estimate.case else _range(group)
+            answer = _answer(group[0], other) if estimate.case else _range(group, [n for n in apart if n in shared])
             row = (Markup(tables.breakable(shown)), what, _figure(estimate), *answer)
             found.setdefault((estimate.contrast, contrast), []).append(row)
     return found, alone
@@ -164,9 +167,10 @@ def _answer(found: Estimate, other: PhaseReport) -> tuple[object, ...]:
     return Markup(tables.breakable(found.case)), _ratio(found, other), _standing(found, other)
 
 
-def _range(group: Sequence[Estimate]) -> tuple[object, ...]:
-    """What stands beside a range of cases: the smallest and the largest point."""
-    cases = listed(e.case for e in group) if len(group) < MANY else f"{len(group)} cases of the same names"
+def _range(group: Sequence[Estimate], apart: Sequence[str]) -> tuple[object, ...]:
+    """What stands beside a range of cases: the smallest and the largest point, of the cases that it is of."""
+    cases = listed(e.case for e in group) if len(group) < MANY else f"{len(group)} matching cases"
+    cases += f", without {listed(sorted(apart))}" if apart else ""
     return cases, f"{range_text([e.point for e in group], 3)} (points)", "a range of points"
 
 
@@ -206,10 +210,11 @@ def _ratio(estimate: Estimate, other: PhaseReport) -> str:
 
 
 def _standing(estimate: Estimate, other: PhaseReport) -> str:
-    return {
+    words = {
         "below": "excludes 1 (below)",
         "above": "excludes 1 (above)",
         "nominal": "excluded by the percentile interval only",
         "includes": "includes 1: not resolved",
         "constant": "the same in every block",
     }.get(standing(estimate, other.primary), "without an interval")
+    return f"{words}; with notes on its page" if estimate.warnings else words

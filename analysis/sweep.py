@@ -54,8 +54,8 @@ class ClaimSweep:
 
     @property
     def flips(self) -> bool:
-        """Whether the status depends on the seed."""
-        return len(self.counts) > 1
+        """Whether the status depends on the seed, the plan's own among them."""
+        return len({self.own, *self.counts}) > 1
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def _estimate(
         filled = replace(filled, point=ratio, t=interval(logs[0], logs[1], level), p=pvalue(logs[0], logs[1]))
     spreads = [run.spread for side in used for run in side if run.spread is not None]
     noisy = repeats_disagree(spreads, half_width(logs[0], logs[1], level))
-    found = (_unpaired(filled), *_failed(filled), _not_computable(filled, logs), noisy)
+    found = (_unpaired(filled), *_failed(filled), _few(filled), _not_computable(filled, logs), noisy)
     return replace(filled, warnings=tuple(warning for warning in found if warning))
 
 
@@ -199,6 +199,22 @@ def _failed(estimate: Estimate) -> tuple[EstimateWarning, ...]:
     use = "the estimate uses the other processes" if estimate.point is not None else "there is no estimate"
     text = f"No usable run of {gap_words(lost)}: {use}, and no claim that rests on it is supported."
     return (EstimateWarning("failed-runs", text),)
+
+
+FEW = 4  # processes; with fewer in an arm, Welch's interval may miss its level
+
+
+def _few(estimate: Estimate) -> EstimateWarning | None:
+    """An interval of so few processes that the degrees of freedom are themselves a guess."""
+    counts = dict(zip((estimate.numerator, estimate.denominator), estimate.processes, strict=True))
+    few = [f"{count} of {arm}" for arm, count in counts.items() if count < FEW]
+    if estimate.t is None or not few:
+        return None
+    return EstimateWarning(
+        "few-processes",
+        f"Few processes: {listed(few)}. Welch's interval then can cover less than its level, most where the other arm has many "
+        "more (simulated with normal noise, beside ten processes: 90% at two and 94% at three, where it says 95%).",
+    )
 
 
 def _not_computable(estimate: Estimate, logs: Sequence[Logs]) -> EstimateWarning | None:

@@ -255,6 +255,7 @@ def test_limits_name_every_unknown(without_blocks: PhaseReport) -> None:
     for start in (
         "The adopted logs show 24 runs of this phase, all with a result.",
         "Blocks are unknown: no run of one arm belongs to a run of the other.",
+        "2 of 2 files hold several cases. Cases that one process measured share what happened to it",
         "The order of the runs is unknown",
         "The host is unknown",
         "What was around the processes is unknown",
@@ -275,6 +276,8 @@ def test_a_page_with_blocks_and_without_an_order(with_blocks: PhaseReport) -> No
     )
     assert "percentile interval (nominal 95%, covers about 86% at six blocks)" in text
     assert "6 blocks give limited resolution" in text
+    assert "That the runs of one block were made one after the other is not known" in text
+    assert "hold several cases" not in text
     assert "whether the host drifted while they were made" in text
     assert "B = 6: " in text
     assert pictures(page.results(with_blocks)) == []
@@ -288,7 +291,16 @@ def test_a_page_with_blocks_and_order_has_their_figures(ordered: Path) -> None:
     (order,) = pictures(page.evidence(report))
     assert orders_of(order) == {row for row in orders_of(page_design.order_map(own)) if row.startswith(CASES)}
     assert len(orders_of(order)) == len(CASES)
-    assert not [text for text in limits.computed_limits(report) if text.startswith("The order of the runs is unknown")]
+    told = limits.computed_limits(report)
+    assert not [text for text in told if text.startswith("The order of the runs is unknown") or "one after the" in text]
+
+
+def test_a_number_of_blocks_that_was_not_simulated_is_not_called_simulated(with_blocks: PhaseReport) -> None:
+    few = tuple(replace(e, blocks=e.blocks[:3], ratios=e.ratios[:3]) for e in with_blocks.estimates)
+    for blocks, there in ((few, False), (with_blocks.estimates, True)):
+        told = adopted_limits.blocks(replace(with_blocks, estimates=blocks))
+        assert ("(simulated, under normal block noise)" in told) is there
+    assert "coverage not measured at three blocks." in adopted_limits.blocks(replace(with_blocks, estimates=few))
 
 
 @pytest.mark.parametrize("phase", ["A", "B", "C3", "N"])

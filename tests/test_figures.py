@@ -209,6 +209,10 @@ def test_usual_axes_have_ticks(low: float, factor: float) -> None:
     assert len(drawing.ratio_ticks(low, low * factor, 5)) >= 2
 
 
+def test_an_axis_that_goes_far_above_1_has_a_tick_there() -> None:
+    assert drawing.ratio_ticks(0.36, 1.94, 6) == [0.5, 0.7, 1.0, 1.5]
+
+
 def test_ticks_hold_1_where_it_is() -> None:
     for low, high in ((0.97, 1.02), (0.6, 1.5), (0.2, 1.1), (0.9, 9.0)):
         assert 1.0 in drawing.ratio_ticks(low, high, 7)

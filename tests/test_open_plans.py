@@ -129,4 +129,4 @@ def test_without_published_figures_an_open_plan_is_refused(command: str, tmp_pat
     shutil.copyfile(PUBLISHED.plan_path, folder / "plan.toml")
     done = runner(command, str(folder))
     assert done.returncode == 1
-    assert 'plan.toml:14: campaign.payload_seed: expected a value, found "undefined"' in done.stderr
+    assert 'plan.toml:15: campaign.payload_seed: expected a value, found "undefined"' in done.stderr

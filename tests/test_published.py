@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
-from analysis import published, published_check, published_sentences
-from analysis.implied import WIDTHS, implied_t, then
+from analysis import intervals, published, published_check, published_sentences
+from analysis.calibration import t_ends
+from analysis.implied import IN_BAND, LOPSIDED, ONE_BLOCK, WIDTHS, implied_t, lean, then
 from analysis.model import Absolute, Estimate, EstimateWarning
-from analysis.published import Published
-from analysis.published_check import AGREES, DIFFERS, UNKNOWN, Row, compare, rounds_to
+from analysis.published import Published, rounds_to
+from analysis.published_check import AGREES, DIFFERS, UNKNOWN, Row, compare
 from runner.errors import DataError
 from runner.store import Store
 from tests import small
@@ -166,6 +168,8 @@ def test_a_case_with_spaces_is_the_plans_case_with_underscores() -> None:
         ("ratio = 0.98\n", "ratio = 1.02\n", "estimates.1.below_one: expected a ratio below 1, found 1.02"),
         ("ratio = 0.98\n", "ratio = 0.98\nci = [0.97, 0.99]\n", "estimates.1.below_one: is said where no interval"),
         ('case = "Set"\nmetric = "ns', 'case = "Get"\nmetric = "ns', "estimates.1.ratio: new/old, ns/op, Get: is there twice"),
+        ("ratio = 0.98\n", 'ratio = 0.98\nchange = "-3%"\n', "estimates.1.change: expected the ratio less 1 in percent"),
+        ("ratio = 0.98\n", 'ratio = 0.98\nchange = "2% less"\n', "estimates.1.change: expected the ratio less 1 in percent"),
         ("range = [0.95, 0.98]", 'range = [0.95, 0.98]\ncase = "Get"', "estimates.2.range: is of a group of cases"),
         ('text = "fewer in every case"', "", "estimates.4: nothing was published"),
         ('metric = "ms/op"', 'metric = "km/op"', "absolutes.0.metric: unknown 'km/op'"),
@@ -226,6 +230,47 @@ def test_a_t_interval_computed_elsewhere_lies_in_the_band() -> None:
     assert found is not None
     for end, narrow, wide in zip((0.9931789089, 1.028563238), found.narrowest, found.widest, strict=True):
         assert min(narrow, wide) - 5e-5 <= end <= max(narrow, wide) + 5e-5
+
+
+def test_where_one_block_decides_t_is_wider_than_the_band() -> None:
+    """V2 of the method: its third block is 1.30, and both intervals were computed elsewhere."""
+    found = implied_t(1.055926996, (1.004876019, 1.149636081), 6)
+    assert found is not None
+    assert found.widest[0] > 0.9480235966 and found.widest[1] < 1.176111887
+
+
+def test_the_narrowest_percentile_interval_beside_t_is_that_of_one_block() -> None:
+    """Of one block alone: t has half width 2.5706 x 0.16667; three of six draws of it are the exact upper quantile."""
+    logs = [0.0, 0.0, 0.0, 0.0, 0.0, 0.1]
+    exact = intervals.percentile_exact([math.exp(log) for log in logs], 0.95)
+    t = intervals.t_interval(logs, 0.95)
+    assert exact and t
+    share = math.log(exact[1] / exact[0]) / math.log(t[1] / t[0])
+    assert share == pytest.approx(0.5 / (2 * 2.570581836 / 6), rel=1e-6)
+    assert round(share, 2) == ONE_BLOCK < WIDTHS[6][0]
+
+
+def test_how_many_widths_lie_in_the_band_and_what_lopsided_ones_come_from() -> None:
+    """Simulated with normal noise: binomial noise of the first share is 0.5%."""
+    logs = np.random.default_rng(391706).normal(0, 0.03, (3000, 6))
+    ends = np.log(intervals.percentile_exact_many(np.exp(logs), 0.95))
+    mean = logs.mean(axis=1)
+    width = np.diff(ends)[:, 0] / np.diff(t_ends(logs, 0.95))[:, 0]
+    low, median, high = WIDTHS[6]
+    assert np.median(width) == pytest.approx(median, abs=0.005)
+    assert np.mean((width >= low) & (width <= high)) == pytest.approx(IN_BAND, abs=0.02)
+    assert np.mean(width < low) < 0.01
+    leaning = np.array([lean(math.exp(m), (math.exp(a), math.exp(b))) for m, (a, b) in zip(mean, ends, strict=True)])
+    squares = (logs - mean[:, np.newaxis]) ** 2
+    largest = (squares / squares.sum(axis=1, keepdims=True)).max(axis=1)
+    assert np.mean(largest[leaning > LOPSIDED] > 0.71) > 0.95
+    assert np.median(width[leaning > LOPSIDED]) < median - 0.02
+
+
+def test_how_lopsided_an_interval_is() -> None:
+    assert lean(1.0, (0.5, 2.0)) == pytest.approx(1)
+    assert lean(0.663, (0.440, 0.858)) == pytest.approx(math.log(0.663 / 0.440) / math.log(0.858 / 0.663))
+    assert lean(1.0, (1.0, 1.1)) == math.inf
 
 
 @pytest.mark.parametrize("blocks", [4, 8, "undefined"])
@@ -297,6 +342,7 @@ def test_the_assessment_names_what_would_be_unresolved() -> None:
     assert (
         "The number of blocks is not defined" in published_sentences.assessment(found.estimates_of("A"), "undefined")[1]
     )
+    assert "not simulated at 8 blocks" in published_sentences.assessment(found.estimates_of("A"), 8)[1]
     assert published_sentences.assessment(found.estimates_of("B"), 6) == ["No ratio was published."]
 
 
@@ -381,6 +427,14 @@ def test_what_was_not_recomputed_says_why_and_is_no_number() -> None:
     assert rows(())["new/old ns/op, several cases: range"].status == UNKNOWN
 
 
+def test_a_ratio_that_was_recomputed_without_blocks_says_so_where_it_differs() -> None:
+    found = rows((replace(GET, point=0.96, percentile=None, paired=False), SET))["new/old ns/op, Get: ratio"]
+    assert (found.status, found.why) == (
+        DIFFERS,
+        "recomputed without blocks: a ratio of the arms' means over all processes",
+    )
+
+
 def test_a_range_holds_every_case_but_those_published_outside_of_it() -> None:
     name = "new/old ns/op, several cases: range"
     assert rows()[name].status == AGREES
@@ -415,4 +469,7 @@ def test_the_table_has_what_differs_first_and_the_sentences_count() -> None:
     assert sentences[3] == "1 remark with figures in running words was not compared."
     assert published_check.sentences([]) == ["No figure of this phase was published."]
     good = [row for row in found if row.status == AGREES]
+    assert published_check.sentences(good[:1])[0] == (
+        "1 published figure: 1 agrees with what the adopted logs give, to rounding."
+    )
     assert "None differs by more than rounding." in published_check.sentences(good)

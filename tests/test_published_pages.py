@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from analysis import (
 from analysis import published_page as pages
 from analysis.drawing import Picture
 from analysis.figures_published import Row, forest
+from analysis.model import EstimateWarning
 from analysis.page_parts import section
 from analysis.published_sentences import ratio_words
 from analysis.report import PhaseReport, open_report
@@ -76,7 +78,7 @@ def test_sections_stand_in_order_and_say_that_their_numbers_are_published(peer: 
         f"The same question, another stack: beside what was {said}",
         f"Interpretation: {said}",
         *("Preregistered claims", "Also published", "Not explained by what was published"),
-        *("Limits", "Arms, environment, design", "Reproduce"),
+        *("Limits", "Arms, environment, design: as far as published", "Reproduce"),
     ]
 
 
@@ -101,12 +103,68 @@ def test_the_page_of_six_blocks_has_the_implied_interval_and_what_becomes_of_eac
     text = text_only(without_figures(text_of("A2")))
     line = next(line for line in text.splitlines() if line.startswith("range100\tmean latency"))
     assert re.sub(r"\s+", " ", line) == (
-        "range100 mean latency 0.663 [0.440, 0.858] ≈ [0.409, 1.076]narrowest [0.411, 1.068]widest [0.390, 1.126] interval below 1 "
-        "yes: includes 1"
+        "range100 mean latency 0.663 [0.440, 0.858] ≈ [0.409, 1.076]band from [0.411, 1.068]to [0.390, 1.126] interval below 1 "
+        "yes: would include 1"
     )
     assert "covers about 86% at six blocks" in text
     assert "5 still would; 3 would include 1 and be unresolved: final/cgo mean latency on range100" in text
-    assert "no: excludes 1" in text and "not assessable" in text and "not resolved as published" in text
+    assert "no: would exclude 1" in text and "not assessable" in text and "not resolved as published" in text
+
+
+def test_the_page_says_that_the_band_is_no_bound_and_how_lopsided_an_interval_is() -> None:
+    text = text_only(without_figures(text_of("A2")))
+    assert (
+        "0.70 gives the narrower end of the band, 0.63 the wider one" in text
+        and "about 93 in 100 lie in the band" in text
+    )
+    assert (
+        "or beyond it. Here: final/cgo mean latency on range100 (0.663 [0.440, 0.858]), 1.6 times, final/cgo mean latency on "
+        "batchset50 (0.817 [0.768, 0.851]), 1.5 times, final/cgo p99 latency on range100 (0.881 [0.696, 1.033]), 1.5 times and "
+        "final/cgo p99 latency on batchset50 (0.914 [0.816, 0.985]), 1.5 times."
+    ) in text
+    assert "where one block decides the width is down to 0.58, and t is wider" in text
+    straight = [e for e in PUBLISHED.estimates_of("A2") if e.word == "shutdown CPU per transaction"]
+    only = published.Published({}, {}, tuple(straight), (), ())
+    assert "Here no published interval does." in pages.page(pages.Subject("data/x", PLAN, only, "A2"), "p")[0]
+
+
+def test_at_another_level_nothing_is_implied() -> None:
+    plan = PLAN.model_copy(update={"statistics": PLAN.statistics.model_copy(update={"level": 0.9})})
+    text = text_only(without_figures(pages.page(subject("A2", plan=plan), "p")[0]))
+    assert "implied" not in text and "then unresolved?" not in text and "simulated, under" not in text
+    assert (
+        "was simulated at the level 0.95 alone" in text and "nominal 90%, coverage not measured at six blocks" in text
+    )
+
+
+def test_at_another_number_of_blocks_it_is_not_called_undefined(tmp_path: Path) -> None:
+    phase = PLAN.phases["D1"].model_copy(update={"blocks": 3})
+    plan = PLAN.model_copy(update={"phases": PLAN.phases | {"D1": phase}})
+    text = text_only(without_figures(pages.page(subject("D1", plan=plan), "p")[0]))
+    assert "implies was not simulated at 3 blocks." in text and "not defined" not in text
+    assert "coverage not measured at three blocks." in text and "simulated, under" not in text
+    told = published_overview.how_sure([subject("D1", plan=plan), subject("D2")])
+    assert "not simulated at 3 blocks" in told[0] and told[1].startswith("Phase D2: 2 ratios")
+    assert "The number of blocks is not defined" in told[1]
+
+
+def test_operations_of_a_worker_and_of_a_run_are_told_apart() -> None:
+    text = text_only(without_figures(text_of("A2")))
+    assert "Cases; operations are those of each worker" in text and "measured_operations = 3000" in text
+    assert "measured operations of a run, as published\t24,000" in text
+    assert "Cases; operations" not in text_of("B")
+
+
+def test_what_was_published_as_a_change_in_percent_says_so() -> None:
+    text = text_only(without_figures(text_of("A2")))
+    line = next(line for line in text.splitlines() if line.startswith("batchset50") and "0.973" in line)
+    assert "given as -2.7%" in line
+    assert text.count("given as") == 6 and "the ratio is 1 plus that change" in text
+    assert "given as -5.1%" in text_only(text_of("D1"))
+
+
+def test_the_confound_of_a_phase_stands_at_every_ratio_it_may_be_in() -> None:
+    assert [("of which case is not said" in e.note) for e in PUBLISHED.estimates_of("D2")] == [True, True]
 
 
 def test_a_phase_without_defined_blocks_has_no_implied_interval_and_prints_undefined() -> None:
@@ -139,6 +197,8 @@ def test_a_phase_of_words_alone_has_no_figure() -> None:
 def test_the_page_offers_its_figures_for_download() -> None:
     text, files = pages.page(subject("D2"), "phase_d2")
     assert all(f"<{name}>" in text for name in files)
+    head = files["phase_d2-published.csv"].decode().splitlines()[0]
+    assert head.startswith("case,metric,contrast,published_ratio,published_low,published_high,published_range_low")
     assert files["phase_d2-published.csv"].decode().splitlines()[1].startswith("10_rows,ns/op,remote/ordinary,0.885,,,")
     assert files["phase_d2-forest.svg"].startswith(b"<?xml") and files["phase_d2-forest.png"].startswith(b"\x89PNG")
 
@@ -206,6 +266,29 @@ def test_cases_of_other_names_belong_together_by_the_table_alone(peer: Peer) -> 
     assert "Published without a counterpart there: time of remote/ordinary (1,000 small records) and time of" in shown
 
 
+def test_a_range_stands_beside_the_cases_that_it_is_of(peer: Peer) -> None:
+    """Published for every case but SaveSplitRecord: the other stack's range is then without it too."""
+    text = text_only(without_figures(text_of("B", peer)))
+    own = [e for e in peer.reports["B"].estimates if (e.contrast, e.metric) == ("final/before", "B/op")]
+    points = [e.point for e in own if e.case != "SaveSplitRecord" and e.point is not None]
+    line = next(line for line in text.splitlines() if "0.75 to 0.91 (a range)" in line)
+    assert "7 matching cases, without SaveSplitRecord" in line
+    assert f"{min(points):.3f} to {max(points):.3f} (points)" in line
+    (all_of,) = (line for line in text.splitlines() if "0.63 to 0.89 (a range)" in line)
+    assert "8 matching cases\t" in all_of
+
+
+def test_an_answer_with_warnings_says_that_it_has_some(peer: Peer) -> None:
+    name = "A warning."
+    report = peer.reports["B"]
+    warned = tuple(replace(e, warnings=(EstimateWarning("x", name),)) for e in report.estimates)
+    bare_ones = tuple(replace(e, warnings=()) for e in report.estimates)
+    for estimates, there in ((warned, True), (bare_ones, False)):
+        other = Peer(peer.name, peer.plan, {"B": replace(report, estimates=estimates)}, peer.matches)
+        shown = same_question.side_by_side(other, PLAN.phases["B"], "B", PUBLISHED.estimates_of("B"))
+        assert ("; with notes on its page" in str(shown)) is there
+
+
 def test_a_phase_that_nobody_else_asked_has_no_such_section(peer: Peer) -> None:
     assert "another stack" not in text_of("A2", peer)  # this peer has reports of B and C1 alone
     assert "another stack" not in text_of("B")
@@ -249,6 +332,7 @@ def test_the_overview_links_every_phase_and_says_its_state(peer: Peer, tmp_path:
         assert f'href="phase_{name.lower()}.html"' in text
     assert f'href="../{EXECUTED.name}/phase_b.html"' in text
     assert "A2: Client, 8 workers (final/cgo, mean latency): get100 0.991" in text
+    assert "Ratios of each phase around 1, as published, not recomputed. A: Client" in text
     assert f"{len(store.open_plan().undefined)} times" in text
 
 

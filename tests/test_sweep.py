@@ -79,6 +79,11 @@ def test_a_claim_that_hangs_on_the_seed_flips() -> None:
     assert told.counts["nominal-only"] == ends.excludes
 
 
+def test_a_claim_that_hangs_on_the_plans_own_seed_alone_flips() -> None:
+    assert sweep.ClaimSweep("A", "text", "supported", {"unresolved": 200}).flips
+    assert not sweep.ClaimSweep("A", "text", "unresolved", {"unresolved": 200}).flips
+
+
 def test_status_under_the_plans_seed_is_the_phases_own() -> None:
     found = [estimate("one", V1), estimate("two", V2)]
     own = claims.evaluate(claim("percentile"), found, primary="t").status

@@ -173,6 +173,30 @@ def test_one_process_gives_a_point_without_an_interval() -> None:
     assert both.warnings[1].text.startswith("new and old have a single process each")
 
 
+def test_few_processes_are_a_warning() -> None:
+    few = estimate({"new": NEW, "old": OLD[:3]})
+    assert kinds(few) == ["unpaired", "few-processes"]
+    assert few.warnings[1].text.startswith(
+        "Few processes: 3 of old. Welch's interval then can cover less than its level"
+    )
+    assert (
+        estimate({"new": NEW[:2], "old": OLD[:3]}).warnings[1].text.startswith("Few processes: 2 of new and 3 of old.")
+    )
+    assert kinds(estimate({"new": NEW[:4], "old": OLD})) == ["unpaired"]
+
+
+@pytest.mark.parametrize(("processes", "share"), [(2, 0.90), (3, 0.94)])
+def test_coverage_with_few_processes_beside_ten(processes: int, share: float) -> None:
+    """What the warning says; of 4,000 intervals binomial noise is 0.5%."""
+    draw = np.random.default_rng(20240607)
+    held = 0
+    for _ in range(4000):
+        ends = unpaired.interval(draw.normal(0, 0.03, processes).tolist(), draw.normal(0, 0.03, 10).tolist(), 0.95)
+        assert ends
+        held += ends[0] <= 1 <= ends[1]
+    assert held / 4000 == pytest.approx(share, abs=0.015)
+
+
 def test_an_arm_without_a_process_gives_nothing() -> None:
     found = estimate({"new": NEW})
     assert (found.point, found.t) == (None, None)
@@ -198,7 +222,7 @@ def test_equal_values_in_each_arm_have_no_spread() -> None:
 def test_a_spread_in_one_arm_is_enough() -> None:
     found = estimate({"new": [2.0] * 3, "old": OLD})
     assert found.t is not None
-    assert kinds(found) == ["unpaired"]
+    assert kinds(found) == ["unpaired", "few-processes"]
 
 
 @pytest.mark.parametrize(("new", "kind"), [([1e200, 3e200], "no-ratio"), ([1e-150, 1e150], "no-interval")])
@@ -256,6 +280,14 @@ def test_a_claim_rests_on_welchs_interval() -> None:
     found = claims.evaluate(claim(), [estimate({"new": NEW, "old": OLD})], primary="t")
     assert found.status == "supported"
     assert found.reason.endswith("Arms were not paired; the interval is Welch's t.")
+
+
+def test_a_claim_on_points_names_no_interval_that_it_does_not_use() -> None:
+    found = claims.evaluate(
+        claim(holds={"point_within": (0.9, 1.0)}), [estimate({"new": NEW, "old": OLD})], primary="t"
+    )
+    assert found.status == "supported"
+    assert found.reason.endswith("no interval being used. Arms were not paired.")
 
 
 @pytest.mark.parametrize(("own", "primary"), [("percentile", "t"), (None, "percentile")])
