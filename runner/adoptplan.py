@@ -113,6 +113,7 @@ class _Seen:
     units: dict[str, tuple[str, ...]]  # unit -> the cases that have values of it
     counts: dict[str, frozenset[int]]  # unit -> how many values its runs have
     blocks: int | None  # None: unknown
+    named: dict[str, tuple[str, ...]]  # case -> what the logs call it
     limits: tuple[str, ...] = ()
 
 
@@ -128,7 +129,8 @@ def better(unit: str, said: Mapping[str, str]) -> str:
 def named(read: Pieces) -> Pieces:
     """The pieces with the case of each, as the new plan will have it. Raises DataError where a name has two readings.
 
-    When every result of a process ends in the same number, such as -8, it is taken for GOMAXPROCS, and that is noted.
+    When every result of a process ends in the same number, such as -8, it is taken for GOMAXPROCS; the plan says what the
+    logs call the case.
     """
     if not read.pieces:
         raise DataError("adopt", "no result in any file", found="; ".join(read.notes))
@@ -224,7 +226,7 @@ def _seen(pieces: Sequence[Piece], order: Sequence[str], phase: str) -> _Seen:
         for unit in dict.fromkeys(value.metric for value in piece.values):
             units.setdefault(unit, {})[piece.fields["case"]] = None
             counts.setdefault(unit, set()).add(sum(value.metric == unit for value in piece.values))
-    numbers = {piece.fields.get("block") for piece in pieces}
+    numbers = {int(piece.fields["block"]) if "block" in piece.fields else None for piece in pieces}  # 01 is 1
     uneven = [f"{unit}: {', '.join(map(str, sorted(found)))}" for unit, found in counts.items() if len(found) > 1]
     return _Seen(
         arms,
@@ -232,6 +234,7 @@ def _seen(pieces: Sequence[Piece], order: Sequence[str], phase: str) -> _Seen:
         {unit: tuple(found) for unit, found in units.items()},
         {unit: frozenset(found) for unit, found in counts.items()},
         None if None in numbers else len(numbers),
+        {case: tuple(dict.fromkeys(p.name for p in pieces if p.fields["case"] == case)) for case in cases},
         (f"Runs do not have the same number of repeats ({'; '.join(uneven)}).",) if uneven else (),
     )
 
@@ -257,10 +260,16 @@ def _phase(name: str, seen: _Seen, said: Mapping[str, str], contrasts: Sequence[
         ),
         names=", ".join(_q(f"{top}/{bottom}") for top, bottom in pairs),
         cases=_rows(
-            f'{{ name = {_q(case)}, what = {_q(f"{case}, as the logs call it")}, expected_s = "undefined" }}'
+            f'{{ name = {_q(case)}, what = {_q(_what(case, seen.named[case]))}, expected_s = "undefined" }}'
             for case in seen.cases
         ),
     )
+
+
+def _what(case: str, names: Sequence[str]) -> str:
+    """What a case is: what the logs call it, where that is more than its name."""
+    other = [name for name in names if name != case]
+    return f"{case}; the logs call it {_and(names[:3])}"[:2000] if other else f"{case}, as the logs call it"
 
 
 def _primary(seen: _Seen, phase: str) -> str:
