@@ -22,7 +22,7 @@ from runner.adoptfolder import copy, regular_files
 from runner.adoption import FORMAT, UNKNOWNS, Adoption, entry
 from runner.adoptmaps import NAME, Known, Map, assign, ignored, parse
 from runner.adoptruns import ADOPTED, Pieces, Runs, read_files, runs
-from runner.errors import DataError, Refused, WrongUse
+from runner.errors import DataError, PlanError, Refused, WrongUse
 from runner.files import canonical_json, digest_of, file_sha256, fsync_folder, manifest_text, sha256, write_whole
 from runner.journal import Journal, utc_now
 from runner.plan import Plan
@@ -248,7 +248,14 @@ def _new_plan(store: Store, staging: Path, read: Pieces, wanted: Asked, assigned
     by_map = sorted(named.pieces, key=lambda piece: places[assigned[piece.file][0].text])
     arms = list(dict.fromkeys(piece.fields["arm"] for piece in by_map if "arm" in piece.fields))
     text = adoptplan.text(store.folder.name, wanted.source.resolve().name, named, arms, wanted.contrasts)
-    plan = parse_open(text, str(store.plan_path)).plan
+    try:
+        plan = parse_open(text, store.plan_path.name).plan
+    except PlanError as error:
+        raise DataError(
+            wanted.source.name, "what these logs hold cannot be written as a plan", found=str(error),
+            expected="names of cases and units of at most 120 characters, and what else a plan allows",
+            remedy="shorten the names where the logs were made, or leave those files out with --ignore",
+        ) from None  # fmt: skip
     write_whole(staging / store.plan_path.name, text.encode())
     return plan
 

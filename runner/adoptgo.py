@@ -96,8 +96,10 @@ def read(data: bytes, file: str, case: str | None = None) -> Read:
     """Every process of a file of Go output, case by case.
 
     Where the file is known to be of one case, a process without any result is a failed run of it, and so is an empty file;
-    else it is noted. Raises DataError for the events of `go test -json`, which are no text of this format.
+    else it is noted. Raises DataError for the events of `go test -json` and for UTF-16, which are no text of this format.
     """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{file}:1", "UTF-16, as some shells write it", expected="UTF-8", remedy="save it as UTF-8")
     if _EVENTS.match(data):
         raise DataError(
             f"{file}:1", "events of go test -json", expected="the text that go test writes without -json",

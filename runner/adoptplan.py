@@ -192,7 +192,10 @@ def _two_readings(one: Piece, other: Piece) -> DataError:
 def text(campaign: str, source: str, read: Pieces, arms: Sequence[str], contrasts: Sequence[str]) -> str:
     """The text of the plan. `read` is named; `arms` are all arms in the order of the maps."""
     phases = list(dict.fromkeys(piece.fields["phase"] for piece in read.pieces))
-    seen = {phase: _seen([p for p in read.pieces if p.fields["phase"] == phase], arms, phase) for phase in phases}
+    seen = {
+        phase: _seen([p for p in read.pieces if p.fields["phase"] == phase], arms, phase, read.notes)
+        for phase in phases
+    }
     all_arms = [arm for arm in arms if any(arm in one.arms for one in seen.values())]
     parts = [
         _HEAD.format(
@@ -211,12 +214,13 @@ def text(campaign: str, source: str, read: Pieces, arms: Sequence[str], contrast
     return "".join(parts)
 
 
-def _seen(pieces: Sequence[Piece], order: Sequence[str], phase: str) -> _Seen:
+def _seen(pieces: Sequence[Piece], order: Sequence[str], phase: str, notes: Sequence[str]) -> _Seen:
     own = {piece.fields.get("arm", "") for piece in pieces}
     arms = tuple(arm for arm in order if arm in own)
     if len(arms) < 2:
         raise WrongUse(
             "--map", f"phase {phase} has one arm only: {', '.join(own) or 'none'}", expected="two arms or more",
+            found="; ".join(notes),
             remedy="say it in the maps: old.txt:arm=before and new.txt:arm=after, or {arm} in a pattern",
         )  # fmt: skip
     cases = tuple(dict.fromkeys(piece.fields["case"] for piece in pieces))

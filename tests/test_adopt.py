@@ -543,6 +543,16 @@ def test_an_error_leaves_no_folder_and_an_old_one_as_it_was(tmp_path: Path) -> N
     assert [path.name for path in folder.iterdir()] == ["plan.toml"]
 
 
+def test_names_that_no_plan_can_have_are_an_error_of_the_logs(tmp_path: Path) -> None:
+    text = f"BenchmarkA/{'x' * 130} 10 5 ns/op\n"
+    with pytest.raises(
+        DataError, match=r"logs: what these logs hold cannot be written as a plan\n  expected: .*120"
+    ) as error:
+        take(logs(tmp_path, old=text, new=text), tmp_path / "mine")
+    assert str(tmp_path) not in str(error.value)
+    assert not (tmp_path / "mine").exists()
+
+
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
     source = logs(tmp_path)
     staging = tmp_path / "mine" / ".adopting"

@@ -234,6 +234,12 @@ def test_events_are_refused() -> None:
         go('{"Time":"2026-01-01T00:00:00Z","Action":"output","Output":"BenchmarkLoad-8 1 2 ns/op\\n"}\n')
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_is_refused(encoding: str) -> None:
+    with pytest.raises(DataError, match=r"old.txt:1: UTF-16"):
+        adoptgo.read(("\ufeff" + GOOD).encode(encoding), "old.txt")
+
+
 def test_not_utf8_is_named() -> None:
     read = adoptgo.read(GOOD.encode().replace(b"PASS", b"\xff\xfe"), "a.txt")
     assert {piece.problem for piece in read.pieces} == {"a.txt:7: malformed: not UTF-8: invalid start byte"}
@@ -398,6 +404,8 @@ def test_rows_of_one_process_are_said_to_be_so(rule: str) -> None:
         ("case,arm,block,time\nLoad,x,1,1\n", "r.csv", "nothing says which values are what"),
         ("case,arm,block,metric,value,ns/op\nLoad,x,1,a,1,1\n", "r.csv:ns/op=@ns/op", "both a column of values and"),
         ("case,arm,arm\nLoad,x,1\n", "r.csv", "has a column twice"),
+        ("case;arm;block;ns/op\nLoad;x;1;1\n", "r.csv", "r.csv:1: one column, and ';' in its name"),
+        ("case\tarm\tns/op\nLoad\tx\t1\n", "r.csv:run=row", "r.csv:1: one column, and '\\t' in its name"),
         ("case,arm\nLoad,x\n", "r.csv:case=@name", "has no column 'name'"),
         ("arm,block,ns/op\nx,1,1\n", "r.csv", "no case"),
         ("case,arm,block,metric,value\nLoad,x,1,,1\n", "r.csv", "no metric"),
@@ -555,6 +563,7 @@ def test_too_few_repeats_are_a_failed_run() -> None:
     [
         ({"a.txt": GOOD}, ("a.txt:arm=x",), "has one arm only: x"),
         ({"a.txt": GOOD}, ("a.txt",), "has one arm only: none"),
+        ({"a.txt": GOOD, "b.txt": "x\n"}, ("{arm}.txt",), "found: b.txt:1: 1 line is neither result nor configuration"),
         ({"1.txt": GOOD, "2.txt": GOOD * 2}, ("1.txt:arm=x,block=1", "2.txt:arm=y,block=1"), "two runs with block 1"),
         ({"1.txt": GOOD, "2.txt": GOOD}, ("{sequence}.txt:arm=x,block=1",), "has one arm only"),
         ({"1.txt": GOOD, "2.txt": GOOD}, ("1.txt:arm=x,block=1", "2.txt:arm=y"), "some runs of this phase have a block"),
