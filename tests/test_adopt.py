@@ -310,6 +310,7 @@ def test_published_figures_and_then_their_logs(tmp_path: Path) -> None:
     assert json.loads(command("status", str(folder), "--json").stdout) == {"state": "figures-only"}
     done = command("verify", str(folder))
     assert (done.returncode, "note: published figures without raw logs" in done.stdout) == (0, True)
+    assert done.stdout.splitlines()[-1].startswith("figures-only, 2 files, ")
     for name in ("run", "seal", "close"):
         assert "this campaign is figures-only: its runs were made elsewhere" in command(name, str(folder)).stderr
     phase = store.plan().phases["B"]
