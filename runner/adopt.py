@@ -11,7 +11,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,11 +22,12 @@ from runner.adoptfolder import copy, regular_files
 from runner.adoption import FORMAT, UNKNOWNS, Adoption, entry
 from runner.adoptmaps import NAME, Known, Map, assign, ignored, parse
 from runner.adoptruns import ADOPTED, Pieces, Runs, read_files, runs
-from runner.errors import DataError, Refused, WrongUse
+from runner.errors import DataError, PlanError, Refused, WrongUse
 from runner.files import canonical_json, digest_of, file_sha256, fsync_folder, manifest_text, sha256, write_whole
 from runner.journal import Journal, utc_now
 from runner.plan import Plan
 from runner.planfile import load_open, parse_open
+from runner.plantrees import GitTree, PackagesTree, Tree
 from runner.plantypes import UNDEFINED, defined
 from runner.store import Store
 
@@ -247,7 +248,14 @@ def _new_plan(store: Store, staging: Path, read: Pieces, wanted: Asked, assigned
     by_map = sorted(named.pieces, key=lambda piece: places[assigned[piece.file][0].text])
     arms = list(dict.fromkeys(piece.fields["arm"] for piece in by_map if "arm" in piece.fields))
     text = adoptplan.text(store.folder.name, wanted.source.resolve().name, named, arms, wanted.contrasts)
-    plan = parse_open(text, str(store.plan_path)).plan
+    try:
+        plan = parse_open(text, store.plan_path.name).plan
+    except PlanError as error:
+        raise DataError(
+            wanted.source.name, "what these logs hold cannot be written as a plan", found=str(error),
+            expected="names of cases and units of at most 120 characters, and what else a plan allows",
+            remedy="shorten the names where the logs were made, or leave those files out with --ignore",
+        ) from None  # fmt: skip
     write_whole(staging / store.plan_path.name, text.encode())
     return plan
 
@@ -262,7 +270,7 @@ def _write(store: Store, staging: Path, plan: Plan, wanted: Asked, found: Runs, 
         "source": wanted.source.resolve().name,
         "maps": [one.text for one in wanted.maps],
         "ignored": [{"file": path, "glob": ignored(path, wanted.ignore)} for path in left_out],
-        "unknown": _unknown(plan, found, (staging / store.plan_path.name).exists(), "host.json" in mirrored),
+        "unknown": _unknown(plan, found, (staging / store.plan_path.name).exists(), mirrored),
         "notes": list(found.notes),
         "files": {name: file_sha256(path) for name, path in sorted(mirrored.items())},
         "runs": [entry(run) for run in found.runs],
@@ -297,31 +305,33 @@ def _files_after(store: Store, staging: Path) -> dict[str, Path]:
     return files | {path.relative_to(staging).as_posix(): path for path in sorted(staging.rglob("*")) if path.is_file()}
 
 
-def _unknown(plan: Plan, found: Runs, new: bool, host: bool) -> list[str]:
+def _unknown(plan: Plan, found: Runs, new: bool, files: Container[str]) -> list[str]:
     """What nobody can know of these runs; what a plan of another's making says is not unknown, if not checked either."""
     known: dict[str, bool] = {
         "blocks": all(run.paired for run in found.runs),
         "order": all(run.ordered for run in found.runs),
-        "host": host,
+        "host": "host.json" in files,
         "environment": False,
         "engine": not new
         and (plan.engine.kind == "none" or (bool(plan.engine.version) and defined(plan.engine.version))),
-        "trees": all(_told(tree.model_dump(mode="json", warnings=False)) for tree in plan.trees.values()),
+        "trees": all(_told(tree, files) for tree in plan.trees.values()),
         "preregistration": False,
     }
     return [name for name in UNKNOWNS if not known[name]]
 
 
-def _told(tree: dict[str, Any]) -> bool:
-    """Whether a plan says which code a tree is."""
-    return all(defined(tree.get(key, "")) for key in ("repository", "commit", "lock"))
+def _told(tree: Tree, files: Container[str]) -> bool:
+    """Whether a plan says which code a tree is: a commit, or a lock file that is there; the name of a program does not."""
+    if isinstance(tree, GitTree):
+        return defined(tree.repository) and defined(tree.commit)
+    return isinstance(tree, PackagesTree) and tree.lock in files
 
 
 def summary(adoption: Adoption) -> Iterator[str]:
     """What the command prints: how many runs of what, what is unknown, what is to be known about the reading."""
     failed = [run for run in adoption.runs if run.outcome == "failed"]
-    blocks = "blocks known" if all(run.paired for run in adoption.runs) else "blocks unknown"
     for phase in adoption.phases:
+        blocks = "blocks known" if adoption.paired(phase) else "blocks unknown"
         own = [run for run in adoption.runs if run.labels.phase == phase]
         for arm in dict.fromkeys(run.labels.arm for run in own):
             mine = [run for run in own if run.labels.arm == arm]

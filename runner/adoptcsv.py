@@ -121,6 +121,11 @@ def _rows(data: bytes, file: str) -> list[tuple[int, list[str]]]:
 
 
 def _table(header: list[str], file: str, one: Map, given: dict[str, str], units: frozenset[str]) -> _Table:
+    if len(header) == 1 and (mark := re.search("[;\t]", header[0])):
+        raise DataError(
+            f"{file}:1", f"one column, and {mark[0]!r} in its name", expected="columns separated by commas",
+            found=header[0][:200], remedy="save the table with commas, or leave the file out with --ignore",
+        )  # fmt: skip
     twice = sorted({name for name in header if header.count(name) > 1})
     missing = sorted({name for name in (*one.columns.values(), *one.units.values()) if name not in header})
     if twice or missing:

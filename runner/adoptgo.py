@@ -1,7 +1,7 @@
 """Go benchmark output that was made elsewhere: one file may hold several processes, and a process several cases. Pure.
 
-A process ends with `PASS`, `ok` or `FAIL`; the next begins with its header or its first result. What failed, panicked or
-was cut off is a piece with a reason and without values; what is read as nothing is named.
+A process ends with the lines that Go writes at its end, `PASS`, `ok` or `FAIL`; the next begins with its header or its first
+result. What failed, panicked or was cut off is a piece with a reason and without values; what is read as nothing is named.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from runner.adoption import AdoptedValue
 from runner.benchfmt import NO_RESULT
 from runner.errors import DataError
 
-_ENDS = re.compile(rb"^(PASS|FAIL|ok)\b")
+# As Go writes them, and not as a benchmark may: one that prints "ok, loaded" has not ended its process.
+_OVER = re.compile(rb"^ok\s+\S+\s+([0-9.]+s|\(cached\))")
+_ENDS = re.compile(rb"^(PASS|FAIL)\s*$|^FAIL\s+\S|" + _OVER.pattern)
+_FAILS = re.compile(rb"^(FAIL\b|panic: |fatal error: |exit status [1-9]|signal: )")
 _HEADER = re.compile(rb"^(goos|goarch|pkg|cpu|toolchain):[ \t]")
 _CONFIGURATION = re.compile(rb"^[a-z][^\s:A-Z]*:[ \t]")
 _RESULT = re.compile(rb"^Benchmark[^a-z\s]\S*(\s|$)")
 _NAMED = re.compile(r"Benchmark([^a-z\s]\S*)")
 _EVENTS = re.compile(rb'^\s*\{[^\n]{0,300}"Action":')
 HOST = ("goos", "goarch", "cpu", "toolchain")
+_VERDICT = re.compile(r"^(FAIL\b|exit status )")  # of a whole process, whatever failed in it
 _USUAL = re.compile(r"^(PASS$|ok\s|\?\s|coverage: |testing: warning: |=== RUN|\s+\S+_test\.go:\d+:)")
 SUFFIX = re.compile(r"-[1-9][0-9]*$")
 
@@ -54,18 +58,20 @@ class Read:
 def processes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The first line's number and the bytes of every process of a file, in order; together they are the file."""
     first, start, offset = 1, 0, 0
-    ended, seen = False, set[bytes]()
+    ended, over, seen = False, False, set[bytes]()
     for number, line in enumerate(_lines(data), start=1):
         header = _HEADER.match(line)
         begins = (ended and _begins(line)) or (header is not None and (header[1] in seen or b"result" in seen))
-        if begins and offset > start:
+        # Behind `ok` a failure is of another package, or of all that `go test ./...` was asked for.
+        if (begins or (over and _FAILS.match(line))) and offset > start:
             yield first, data[start:offset]
-            first, start, ended, seen = number, offset, False, set()
+            first, start, ended, over, seen = number, offset, False, False, set()
         if header:
             seen.add(header[1])
         elif _RESULT.match(line):
             seen.add(b"result")
         ended = ended or _ENDS.match(line) is not None
+        over = over or _OVER.match(line) is not None
         offset += len(line)
     if offset > start:
         yield first, data[start:offset]
@@ -90,8 +96,10 @@ def read(data: bytes, file: str, case: str | None = None) -> Read:
     """Every process of a file of Go output, case by case.
 
     Where the file is known to be of one case, a process without any result is a failed run of it, and so is an empty file;
-    else it is noted. Raises DataError for the events of `go test -json`, which are no text of this format.
+    else it is noted. Raises DataError for the events of `go test -json` and for UTF-16, which are no text of this format.
     """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{file}:1", "UTF-16, as some shells write it", expected="UTF-8", remedy="save it as UTF-8")
     if _EVENTS.match(data):
         raise DataError(
             f"{file}:1", "events of go test -json", expected="the text that go test writes without -json",
@@ -119,7 +127,7 @@ def _process(part: bytes, file: str, number: int, before: int, case: str | None)
     records: dict[str, list[benchfmt.Record]] = {}
     for record in log.records:
         records.setdefault(record.name, []).append(record)
-    faults = _by_name(log.faults, lines, list(records))
+    faults = _by_name(log, lines, list(records))
     pieces = []
     for name in dict.fromkeys((*records, *(name for name in faults if name))):
         fault = faults.get(name) or faults.get("")
@@ -139,14 +147,22 @@ def _process(part: bytes, file: str, number: int, before: int, case: str | None)
         )
     pieces = [replace(piece, values=()) if piece.problem else piece for piece in pieces]
     notes = [_odd(lines, log, file, before)] if log.text_lines else []
-    if not pieces:
+    if not pieces and not (before and _is_rest(lines)):
         line, why = next(((fault.line, f": {fault.kind}: {fault.text}") for fault in log.faults), (1, ""))
         text = f"{file}:{line + before}: a process without a result{why}"
         if case:
             pieces.append(Piece(file, number, case, (1 + before, len(lines) + before), (), text))
-        elif why:
+        elif why or any(map(_HEADER.match, lines)):
             notes.append(text)
     return Read(tuple(pieces), tuple(filter(None, notes)), log.better)
+
+
+def _is_rest(lines: list[bytes]) -> bool:
+    """Whether lines behind the end of a process are no process: what a script adds, or the `FAIL` of all packages together."""
+    said = [line for line in lines if line.strip()]
+    return all(line.strip() == b"FAIL" for line in said) or not any(
+        _HEADER.match(line) or _ENDS.match(line) or _FAILS.match(line) for line in said
+    )
 
 
 def _packages(own: list[benchfmt.Record], file: str, before: int) -> str:
@@ -167,22 +183,30 @@ def _values(own: list[benchfmt.Record], before: int) -> tuple[AdoptedValue, ...]
     return tuple(values)
 
 
-def _by_name(faults: tuple[benchfmt.Fault, ...], lines: list[bytes], names: list[str]) -> dict[str, benchfmt.Fault]:
+def _by_name(log: benchfmt.Log, lines: list[bytes], names: list[str]) -> dict[str, benchfmt.Fault]:
     """The fault of each benchmark, by its name as written; under "" one that fails every case of the process.
 
     A line that names nobody is a consequence of the named fault before it, such as the `FAIL` at the end of a process in
     which a benchmark failed; and where a part failed, Go says so of the whole too, which says nothing of the other parts.
     """
-    said = [(fault, _told_name(lines[fault.line - 1])) for fault in faults]
-    wholes = {whole for _, name in said if name for whole in _wholes(name)}
+    said = [(fault, _told_name(lines[fault.line - 1])) for fault in log.faults]
+    skipped = {SUFFIX.sub("", name) for fault, name in said if name and fault.kind == "skipped"}
+    parts = [(whole, fault.kind) for fault, name in said if name for whole in _wholes(name)]
+    results = [record.line for record in log.records]
+    cause = 0  # line of the last fault that names a benchmark and may have ended the process: to skip one ends none
     found: dict[str, benchfmt.Fault] = {}
     for fault, name in said:
+        begun = fault.text.endswith(NO_RESULT)
+        bare = SUFFIX.sub("", name or "")
         if name is None:
-            targets = [] if found else [""]
-        elif SUFFIX.sub("", name) in wholes:
+            follows = cause and (_VERDICT.match(fault.text) or not any(cause < line < fault.line for line in results))
+            targets = [] if follows else [""]
+        elif any(whole == bare and (begun or kind != "skipped") for whole, kind in parts):
             targets = []
         else:
             targets = _meant(name, names) if name else names[-1:] or [""]
+        if name is not None and fault.kind != "skipped" and not (begun and bare in skipped):
+            cause = fault.line
         for target in targets:
             if target not in found or (found[target].text.endswith(NO_RESULT) and fault.kind != "malformed"):
                 found[target] = fault  # why a benchmark has no result says more than that it has none

@@ -113,6 +113,7 @@ class _Seen:
     units: dict[str, tuple[str, ...]]  # unit -> the cases that have values of it
     counts: dict[str, frozenset[int]]  # unit -> how many values its runs have
     blocks: int | None  # None: unknown
+    named: dict[str, tuple[str, ...]]  # case -> what the logs call it
     limits: tuple[str, ...] = ()
 
 
@@ -128,7 +129,8 @@ def better(unit: str, said: Mapping[str, str]) -> str:
 def named(read: Pieces) -> Pieces:
     """The pieces with the case of each, as the new plan will have it. Raises DataError where a name has two readings.
 
-    When every result of a process ends in the same number, such as -8, it is taken for GOMAXPROCS, and that is noted.
+    When every result of a process ends in the same number, such as -8, it is taken for GOMAXPROCS; the plan says what the
+    logs call the case.
     """
     if not read.pieces:
         raise DataError("adopt", "no result in any file", found="; ".join(read.notes))
@@ -190,7 +192,10 @@ def _two_readings(one: Piece, other: Piece) -> DataError:
 def text(campaign: str, source: str, read: Pieces, arms: Sequence[str], contrasts: Sequence[str]) -> str:
     """The text of the plan. `read` is named; `arms` are all arms in the order of the maps."""
     phases = list(dict.fromkeys(piece.fields["phase"] for piece in read.pieces))
-    seen = {phase: _seen([p for p in read.pieces if p.fields["phase"] == phase], arms, phase) for phase in phases}
+    seen = {
+        phase: _seen([p for p in read.pieces if p.fields["phase"] == phase], arms, phase, read.notes)
+        for phase in phases
+    }
     all_arms = [arm for arm in arms if any(arm in one.arms for one in seen.values())]
     parts = [
         _HEAD.format(
@@ -209,12 +214,13 @@ def text(campaign: str, source: str, read: Pieces, arms: Sequence[str], contrast
     return "".join(parts)
 
 
-def _seen(pieces: Sequence[Piece], order: Sequence[str], phase: str) -> _Seen:
+def _seen(pieces: Sequence[Piece], order: Sequence[str], phase: str, notes: Sequence[str]) -> _Seen:
     own = {piece.fields.get("arm", "") for piece in pieces}
     arms = tuple(arm for arm in order if arm in own)
     if len(arms) < 2:
         raise WrongUse(
             "--map", f"phase {phase} has one arm only: {', '.join(own) or 'none'}", expected="two arms or more",
+            found="; ".join(notes),
             remedy="say it in the maps: old.txt:arm=before and new.txt:arm=after, or {arm} in a pattern",
         )  # fmt: skip
     cases = tuple(dict.fromkeys(piece.fields["case"] for piece in pieces))
@@ -224,7 +230,7 @@ def _seen(pieces: Sequence[Piece], order: Sequence[str], phase: str) -> _Seen:
         for unit in dict.fromkeys(value.metric for value in piece.values):
             units.setdefault(unit, {})[piece.fields["case"]] = None
             counts.setdefault(unit, set()).add(sum(value.metric == unit for value in piece.values))
-    numbers = {piece.fields.get("block") for piece in pieces}
+    numbers = {int(piece.fields["block"]) if "block" in piece.fields else None for piece in pieces}  # 01 is 1
     uneven = [f"{unit}: {', '.join(map(str, sorted(found)))}" for unit, found in counts.items() if len(found) > 1]
     return _Seen(
         arms,
@@ -232,6 +238,7 @@ def _seen(pieces: Sequence[Piece], order: Sequence[str], phase: str) -> _Seen:
         {unit: tuple(found) for unit, found in units.items()},
         {unit: frozenset(found) for unit, found in counts.items()},
         None if None in numbers else len(numbers),
+        {case: tuple(dict.fromkeys(p.name for p in pieces if p.fields["case"] == case)) for case in cases},
         (f"Runs do not have the same number of repeats ({'; '.join(uneven)}).",) if uneven else (),
     )
 
@@ -257,10 +264,16 @@ def _phase(name: str, seen: _Seen, said: Mapping[str, str], contrasts: Sequence[
         ),
         names=", ".join(_q(f"{top}/{bottom}") for top, bottom in pairs),
         cases=_rows(
-            f'{{ name = {_q(case)}, what = {_q(f"{case}, as the logs call it")}, expected_s = "undefined" }}'
+            f'{{ name = {_q(case)}, what = {_q(_what(case, seen.named[case]))}, expected_s = "undefined" }}'
             for case in seen.cases
         ),
     )
+
+
+def _what(case: str, names: Sequence[str]) -> str:
+    """What a case is: what the logs call it, where that is more than its name."""
+    other = [name for name in names if name != case]
+    return f"{case}; the logs call it {_and(names[:3])}"[:2000] if other else f"{case}, as the logs call it"
 
 
 def _primary(seen: _Seen, phase: str) -> str:

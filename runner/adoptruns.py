@@ -43,7 +43,9 @@ class Runs:
 
 def natural(path: str) -> list[tuple[int, int, str]]:
     """A key that sorts r2 before r10."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", path) if part]
+    return [
+        (0, int(part), "") if re.match("[0-9]", part) else (1, 0, part) for part in re.split(r"([0-9]+)", path) if part
+    ]
 
 
 def read_files(
@@ -189,6 +191,7 @@ def _assert_apart(placed: Sequence[tuple[RunKey, Piece]]) -> None:
     blocks: dict[tuple[object, ...], Piece] = {}
     packages: dict[RunKey, Piece] = {}
     blocked: dict[str, Piece] = {}
+    processes: dict[tuple[object, ...], Piece] = {}
     for key, piece in placed:
         words = f"phase {key[0]}, case {key[1]}, arm {key[2]}"
         other = blocked.setdefault(key[0], piece)
@@ -201,6 +204,14 @@ def _assert_apart(placed: Sequence[tuple[RunKey, Piece]]) -> None:
                 f"{piece.file}:{piece.lines[0]}", f"two packages have this benchmark: {words}",
                 found=f"{other.package!r} at {other.file}:{other.lines[0]}, {piece.package!r} here",
                 remedy="take one with package=PATH in the map; another one is another campaign or, from a file of its own, a phase",
+            )  # fmt: skip
+        other = processes.setdefault((*key, piece.file, piece.process), piece)
+        if other is not piece:
+            raise DataError(
+                f"{piece.file}:{piece.lines[0]}", f"one process has two results for the same run: {words}",
+                found=f"{other.name!r} at {other.file}:{other.lines[0]}, {piece.name!r} here",
+                remedy="give the plan a case for each of them, or take suffix=drop out of the map: "
+                "a benchmark with several GOMAXPROCS is as many cases",
             )  # fmt: skip
         for name in ("block", "sequence"):
             if name not in piece.fields:

@@ -52,7 +52,10 @@ def read(path: Path) -> Spreads:
     """
     found: dict[tuple[str, str], Spread] = {}
     for entry in _estimates(path):
-        logs = block_logs(entry)
+        try:
+            logs = block_logs(entry)
+        except (ValueError, TypeError) as error:
+            raise _no_export(path, f"case {entry['case']}, metric {entry['metric']}: {error}") from None
         if len(logs) > 1:
             sd = statistics.stdev(logs)
             spread = Spread(sd, upper_sd(sd, len(logs)) if sd else 0.0, f"pilot, {len(logs)} blocks")
@@ -69,10 +72,15 @@ def read(path: Path) -> Spreads:
 
 
 def block_logs(entry: Mapping[str, Any]) -> tuple[float, ...]:
-    """The block log ratios of one exported estimate; empty where it has no point, or the points without a block."""
+    """The block log ratios of one exported estimate; empty where it has no point, or the points without a block.
+
+    Raises ValueError or TypeError for what is no ratio.
+    """
     point, without = entry.get("point"), entry.get("leave_one_out") or []
     if point is None or not without or None in without:
         return ()
+    if not all(type(one) in (int, float) and math.isfinite(one) and one > 0 for one in (point, *without)):
+        raise ValueError(f"expected points above 0, found {point!r} and {without!r}")
     count = len(without)
     return tuple(count * math.log(point) - (count - 1) * math.log(one) for one in without)
 
@@ -86,10 +94,14 @@ def _estimates(path: Path) -> Sequence[Mapping[str, Any]]:
     except FileNotFoundError:
         raise DataError(str(path), "no such file", remedy="give the export of a pilot's estimates") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            str(path),
-            "not the export of a phase's estimates",
-            expected="what `python -m analysis estimates PILOT --phase P --format json` prints",
-            found=repr(error)[:200],
-        ) from None
+        raise _no_export(path, repr(error)) from None
     return list(entries)
+
+
+def _no_export(path: Path, found: str) -> DataError:
+    return DataError(
+        str(path),
+        "not the export of a phase's estimates",
+        expected="what `python -m analysis estimates PILOT --phase P --format json` prints",
+        found=found[:200],
+    )

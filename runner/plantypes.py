@@ -78,7 +78,7 @@ RelativePath = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$"), AfterValidator(_inside)
 ]
 
-_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@")
+_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@|^https?://[^/@]*@", re.IGNORECASE)  # a token may stand where a user does
 
 
 def _public(address: str) -> str:

@@ -74,12 +74,17 @@ def materialise(name: str, tree: ProgramsTree) -> ProgramsBuilt:
         for program in tree.programs
     }
     interpreter = {"version": platform.python_version(), "sha256": file_sha256(paths[""])}
-    version = tuple(_version(name, argv, paths[argv[0]]) for argv in tree.version)
+    version = tuple(_version(name, argv, _located(name, argv[0])) for argv in tree.version)
     return ProgramsBuilt(name, found, version, interpreter, paths, marks)
 
 
 def find(tree: str, program: str) -> Path:
     """The file of a program, through symbolic links. Raises Missing."""
+    return Path(os.path.realpath(_located(tree, program)))
+
+
+def _located(tree: str, program: str) -> Path:
+    """A program under the name that a run calls it by: one file may be several programs. Raises Missing."""
     path = shutil.which(program, path=RUN_PATH)
     if path is None:
         raise Missing(
@@ -89,7 +94,7 @@ def find(tree: str, program: str) -> Path:
             found="none",
             remedy="install it, or give its whole path in the plan",
         )
-    return Path(os.path.realpath(path))
+    return Path(path)
 
 
 def recheck(built: ProgramsBuilt) -> None:

@@ -30,7 +30,7 @@ def verify(store: Store) -> Report:
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         record = store.adoption_path.name if store.brought else "seal.json"
         report.problems.append(f"{record} or journal.jsonl: not in the form that the runner writes: {error!r}")
-    report.files = len(store.files()) + 1
+    report.files = len(store.files()) + store.manifest_path.is_file()
     return report
 
 

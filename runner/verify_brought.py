@@ -38,6 +38,7 @@ def verify_brought(store: Store, report: Report) -> None:
             tomllib.loads(store.published_path.read_text(encoding="utf-8"))
         except ValueError as error:
             report.problems.append(f"published.toml: not valid TOML: {error}")
+        report.problems += [f"{name}: of adopted or executed runs, but their record is gone" for name in _left(store)]
         report.notes.append("published figures without raw logs: there is nothing to recompute")
         return
     record = seal.read(store)
@@ -64,6 +65,13 @@ def verify_brought(store: Store, report: Report) -> None:
     closed(store, reading.events[-1], list(reading.events), report)
     report.deviations = seal.deviations(record, plan)
     report.notes += host_paths(store, [store.folder / name for name in record.content["files"]])
+
+
+def _left(store: Store) -> list[str]:
+    """What is here of runs in a folder of published figures alone: adoption.json or seal.json was taken away."""
+    paths = (store.adopted_folder, store.runs_folder, store.orders_path, store.journal_path, store.metrics_path,
+             store.manifest_path)  # fmt: skip
+    return [path.name for path in paths if path.exists() or path.is_symlink()]
 
 
 def _files(store: Store, record: seal.Seal, report: Report) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from runner import adoptfolder, seal
-from runner.adopt import adopt, asked
+from runner.adopt import adopt, asked, summary
 from runner.adoption import UNKNOWNS
 from runner.adoptmaps import LABELS, parse
 from runner.errors import BenchbookError, DataError, Refused, WrongUse
@@ -128,6 +128,56 @@ def test_an_executed_campaign_comes_back_the_same(closed: Campaign, tmp_path: Pa
     assert {entry["glob"] for entry in first.adoption().content["ignored"]} == {"stderr.txt", "run.json"}
     for store in (first, second):
         assert verify(store).problems == []
+
+
+def test_whether_blocks_are_known_is_said_of_each_phase(tmp_path: Path) -> None:
+    source = logs(tmp_path, **{f"{arm}-{n}": GOOD for arm in ("old", "new") for n in "12"}, old=GOOD, new=GOOD)
+    maps = ("{arm}-{block}.txt:phase=P", *(f"{one},phase=U" for one in MAPS))
+    adoption = adopt(tmp_path / "mine", asked(source, maps, (), ()))
+    assert [line.rpartition(", ")[2] for line in summary(adoption) if line.startswith("phase P, arm")] == [
+        "blocks known"
+    ] * 2
+    assert [line.rpartition(", ")[2] for line in summary(adoption) if line.startswith("phase U, arm")] == [
+        "blocks unknown"
+    ] * 2
+    assert "blocks" in adoption.unknown
+
+
+def test_a_tree_is_known_by_its_commit_or_a_lock_file_that_is_there(tmp_path: Path) -> None:
+    """The name of a program tells nobody which program it was, and a lock file that did not come along tells nothing."""
+    plan = take(logs(tmp_path), tmp_path / "first" / "mine").plan_path.read_text()
+    start, end = plan.index("[trees.old]"), plan.index("[phases.A]")
+    git = '[trees.{0}]\nkind = "git"\nwhat = "x"\nrepository = "https://example.org/r"\ncommit = "{1}"\n' + (
+        'toolchain = ["go"]\nbuild = ["go"]\nbinaries = ["b"]\n'
+    )
+    programs = '[trees.{0}]\nkind = "programs"\nwhat = "x"\nprograms = ["gzip"]\n'
+    packages = '[trees.{0}]\nkind = "packages"\nwhat = "x"\npython = "3.11"\nlock = "trees/lock.txt"\n'
+    for number, (tree, lock, known) in enumerate(
+        [
+            (git.format("new", "0" * 40), False, True),
+            (git.format("new", "undefined"), False, False),
+            (programs.format("new"), False, False),
+            (packages.format("new"), False, False),
+            (packages.format("new"), True, True),
+        ]
+    ):
+        folder = tmp_path / str(number) / "mine"
+        (folder / "trees").mkdir(parents=True)
+        if lock:
+            (folder / "trees" / "lock.txt").write_text("")
+        (folder / "plan.toml").write_text(plan[:start] + git.format("old", "1" * 40) + tree + plan[end:])
+        assert ("trees" not in take(tmp_path / "logs", folder).adoption().unknown) == known, tree
+
+
+def test_a_link_in_the_campaigns_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    made = take(logs(tmp_path), tmp_path / "first" / "small")
+    shutil.copyfile(made.plan_path, folder / "plan.toml")
+    (folder / "notes.txt").symlink_to("/etc/hostname")
+    with pytest.raises(Refused, match=r"a link in the campaign's folder\n  found: notes.txt"):
+        take(tmp_path / "logs", folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "plan.toml"]
 
 
 def test_a_record_of_the_host_must_be_one(tmp_path: Path, closed: Campaign) -> None:
@@ -260,6 +310,7 @@ def test_published_figures_and_then_their_logs(tmp_path: Path) -> None:
     assert json.loads(command("status", str(folder), "--json").stdout) == {"state": "figures-only"}
     done = command("verify", str(folder))
     assert (done.returncode, "note: published figures without raw logs" in done.stdout) == (0, True)
+    assert done.stdout.splitlines()[-1].startswith("figures-only, 2 files, ")
     for name in ("run", "seal", "close"):
         assert "this campaign is figures-only: its runs were made elsewhere" in command(name, str(folder)).stderr
     phase = store.plan().phases["B"]
@@ -275,6 +326,11 @@ def test_published_figures_and_then_their_logs(tmp_path: Path) -> None:
     assert verify(store).problems == []
     (folder / "published.toml").write_text("format = 2\n")
     assert "published.toml: changed since the adoption" in verify(store).problems[0]
+    (folder / "published.toml").write_text("format = 1\n")
+    store.adoption_path.unlink()  # not figures-only again: the logs are still here
+    assert [text.partition(":")[0] for text in verify(store).problems] == [
+        "adopted", "journal.jsonl", "metrics.csv", "MANIFEST.sha256",
+    ]  # fmt: skip
 
 
 def test_published_figures_that_are_no_toml_are_found(tmp_path: Path) -> None:
@@ -283,6 +339,58 @@ def test_published_figures_that_are_no_toml_are_found(tmp_path: Path) -> None:
     (folder / "plan.toml").write_text(TEXT)
     (folder / "published.toml").write_text("format = \n")
     assert "published.toml: not valid TOML" in verify(Store.open(folder)).problems[0]
+
+
+def test_everything_rewritten_but_one_digest_is_found(mine: Store) -> None:
+    """Record, journal, aggregate and manifest are made to agree with a changed log; each digest in turn is left as it was."""
+    from runner import close
+    from runner.files import canonical_json, digest_of, manifest_text
+    from runner.journal import Journal
+
+    old = {name: seal.file_sha256(mine.folder / name) for name in everything(mine.folder)}
+    before = everything(mine.folder)
+    content_before = mine.journal().events[-1]["content_sha256"]
+
+    def rewritten(left: str) -> list[str]:
+        for name, data in before.items():
+            (mine.folder / name).write_bytes(data)
+        log = mine.adopted_folder / "old.txt"
+        log.write_text(log.read_text().replace("12.5", "11.5"))
+        content = json.loads(before["adoption.json"])
+        if left != "file":
+            content["files"]["adopted/old.txt"] = seal.file_sha256(log)
+        mine.adoption_path.write_text(canonical_json(content))
+        if left != "aggregate":
+            mine.metrics_path.write_text(before["metrics.csv"].decode().replace("12.5", "11.5"))
+        mine.journal_path.unlink()
+        with Journal(mine.journal_path) as journal:
+            named = old["adoption.json"] if left == "record" else seal.file_sha256(mine.adoption_path)
+            journal.append("adopted", adoption=named, source="logs")
+            digest = content_before if left == "content" else digest_of(close.content_digests(mine))
+            journal.append("close", counts={}, content_sha256=digest)
+        digests = {name: seal.file_sha256(mine.folder / name) for name in old if name != "MANIFEST.sha256"}
+        if left in digests:
+            digests[left] = old[left]
+        mine.manifest_path.write_text(manifest_text(digests))
+        return verify(mine).problems
+
+    assert rewritten("") == []  # against this there is the digest that was published
+    for left in (
+        "file",
+        "aggregate",
+        "record",
+        "content",
+        *(name for name in old if name not in ("MANIFEST.sha256", "plan.toml", "adopted/new.txt")),
+    ):
+        assert rewritten(left), left
+
+
+def test_two_logs_that_change_places_are_found(mine: Store) -> None:
+    old, new = (mine.adopted_folder / name for name in ("old.txt", "new.txt"))
+    texts = old.read_text(), new.read_text()
+    new.write_text(texts[0])
+    old.write_text(texts[1])
+    assert [text.partition(":")[0] for text in verify(mine).problems] == ["adopted/new.txt", "adopted/old.txt"]
 
 
 # Refusals: each leaves everything as it was
@@ -415,6 +523,14 @@ def test_a_link_that_came_in_a_files_place_is_not_followed(tmp_path: Path) -> No
     assert not (tmp_path / "copy.txt").exists()
 
 
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "log.txt").write_text("four")
+    monkeypatch.setattr(adoptfolder, "_assert_plain_file", lambda where, status: None)  # as if it had been small then
+    monkeypatch.setattr(adoptfolder, "LARGEST_FILE", 3)
+    with pytest.raises(WrongUse, match="a file that grows while it is read"):
+        adoptfolder.copy(tmp_path / "log.txt", tmp_path / "copy.txt")
+
+
 def test_an_error_leaves_no_folder_and_an_old_one_as_it_was(tmp_path: Path) -> None:
     source = logs(tmp_path, old="nothing\n", new="nothing\n")
     with pytest.raises(DataError, match="no result in any file"):
@@ -426,6 +542,16 @@ def test_an_error_leaves_no_folder_and_an_old_one_as_it_was(tmp_path: Path) -> N
     with pytest.raises(BenchbookError, match="no result of a case of the plan"):
         take(source, folder, "{arm}.txt:phase=B")
     assert [path.name for path in folder.iterdir()] == ["plan.toml"]
+
+
+def test_names_that_no_plan_can_have_are_an_error_of_the_logs(tmp_path: Path) -> None:
+    text = f"BenchmarkA/{'x' * 130} 10 5 ns/op\n"
+    with pytest.raises(
+        DataError, match=r"logs: what these logs hold cannot be written as a plan\n  expected: .*120"
+    ) as error:
+        take(logs(tmp_path, old=text, new=text), tmp_path / "mine")
+    assert str(tmp_path) not in str(error.value)
+    assert not (tmp_path / "mine").exists()
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:

@@ -71,6 +71,13 @@ def test_a_file_of_several_processes() -> None:
         ("BenchmarkLoad 1 2 ns/op\n" * 3, 1),  # repeats of one process: nothing says otherwise
         (HEADER + "BenchmarkLoad 1 2 ns/op\nPASS\ncoverage: 5% of statements\nok  \ta\t1s\n" + GOOD, 2),
         (GOOD + "commit: abc\n" + GOOD, 2),
+        (
+            HEADER
+            + "BenchmarkLoad 1 2 ns/op\nok, loaded\nBenchmarkLoad 1 2 ns/op\nPASSED 3\nBenchmarkLoad 1 2 ns/op\nPASS\n",
+            1,
+        ),
+        (GOOD.replace("\n", "\r\n") * 2, 2),
+        (GOOD + "elapsed: 3 s\n", 1),
         ("pkg: a\nBenchmarkLoad 1 2 ns/op\npkg: b\nBenchmarkLoad 1 2 ns/op\n", 2),
     ],
 )
@@ -131,6 +138,23 @@ FAILED = "--- FAIL: BenchmarkScan/rows=10-8\n    a_test.go:7: wrong answer\n"
             {"Scan/b"},  # that Scan failed too is said because of this part
             "FAIL",
         ),
+        (  # a part that was skipped is no reason for the whole to fail
+            HEADER + "BenchmarkScan/a-8 1 2 ns/op\n--- SKIP: BenchmarkScan/b\n--- FAIL: BenchmarkScan\nFAIL\n",
+            {"Scan/a-8", "Scan/b"},
+            "--- FAIL: BenchmarkScan",
+        ),
+        (HEADER + "BenchmarkScan\nBenchmarkScan/b\n--- SKIP: BenchmarkScan/b\nPASS\n", {"Scan/b"}, "skipped"),
+        (  # nor is one for its process
+            HEADER + "--- SKIP: BenchmarkSlow\nBenchmarkLoad-8 100 12 ns/op\npanic: boom\nexit status 2\nFAIL\ta\t1s\n",
+            {"Slow", "Load-8"},
+            "panic: boom",
+        ),
+        (HEADER + "BenchmarkSlow\n--- SKIP: BenchmarkSlow\nBenchmarkLoad-8 100 12 ns/op\nFAIL\n", {"Slow", "Load-8"}, "FAIL"),
+        (  # a benchmark that failed does not end its process: what ends it later is something else
+            HEADER + "--- FAIL: BenchmarkScan\nBenchmarkLoad-8 100 12 ns/op\nsignal: killed\nFAIL\ta\t1s\n",
+            {"Scan", "Load-8"},
+            "signal: killed",
+        ),
     ],
 )  # fmt: skip
 def test_failures_have_a_reason_and_no_number(text: str, failed: set[str], reason: str) -> None:
@@ -147,6 +171,32 @@ def test_a_failure_is_of_its_own_process() -> None:
     read = go(GOOD + GOOD.replace("PASS", "panic: boom\nFAIL") + GOOD)
     assert [state for _, _, state in names(read)] == ["ok", "ok", "failed", "failed", "ok", "ok"]
     assert read.pieces[2].problem == "old.txt:15: failure: panic: boom"
+
+
+def test_a_failure_of_another_package_is_not_of_the_one_before() -> None:
+    """As `go test ./...` writes them: behind a good package one that was not built, and the FAIL of all together."""
+    read = go(GOOD + "FAIL\texample.org/b [build failed]\n" + GOOD + "FAIL\n")
+    assert [state for _, _, state in names(read)] == ["ok"] * 4
+    assert read.notes == ("old.txt:9: a process without a result: failure: FAIL\texample.org/b [build failed]",)
+    known = adoptgo.read((suffixed("Load") + "ok  \ta\t1s\nFAIL\n").encode(), "old.txt", "Load")
+    assert names(known) == [(1, "Load", "ok")]
+
+
+def test_what_a_script_adds_behind_a_process_is_no_failed_run() -> None:
+    read = adoptgo.read((suffixed("Load") + "elapsed: 3 s\n").encode(), "old.txt", "Load")
+    assert names(read) == [(1, "Load", "ok")]
+
+
+def test_a_process_that_ended_behind_its_header_is_named() -> None:
+    assert go(GOOD + HEADER + HEADER + "PASS\n").notes == (
+        "old.txt:9: a process without a result",
+        "old.txt:13: a process without a result",
+    )
+
+
+def test_results_without_and_with_a_package_are_no_run() -> None:
+    read = go("pkg: a\nBenchmarkA 1 2 ns/op\npkg:\nBenchmarkA 1 2 ns/op\n")
+    assert [piece.problem for piece in read.pieces] == ["old.txt:4: results of two packages: 'a', and '' here"]
 
 
 def test_lines_that_are_nothing_are_named() -> None:
@@ -182,6 +232,12 @@ def test_a_process_without_a_result_is_a_failed_run_where_the_case_is_known() ->
 def test_events_are_refused() -> None:
     with pytest.raises(DataError, match="events of go test -json"):
         go('{"Time":"2026-01-01T00:00:00Z","Action":"output","Output":"BenchmarkLoad-8 1 2 ns/op\\n"}\n')
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_is_refused(encoding: str) -> None:
+    with pytest.raises(DataError, match=r"old.txt:1: UTF-16"):
+        adoptgo.read(("\ufeff" + GOOD).encode(encoding), "old.txt")
 
 
 def test_not_utf8_is_named() -> None:
@@ -288,6 +344,7 @@ def test_every_file_has_exactly_one_map_or_is_named() -> None:
         find(paths, ["a/{arm}.txt", "{arm}.txt"], ["*.md", "*.log"])
     assert find(paths, ["a/{arm}.txt", "{arm}.txt"], ["a/*.md"]) == {"a/old.txt", "new.txt"}
     assert natural("r2.txt") < natural("r10.txt")
+    assert natural("r2²") < natural("r10²")  # a digit that is no number
 
 
 # Tables
@@ -347,6 +404,8 @@ def test_rows_of_one_process_are_said_to_be_so(rule: str) -> None:
         ("case,arm,block,time\nLoad,x,1,1\n", "r.csv", "nothing says which values are what"),
         ("case,arm,block,metric,value,ns/op\nLoad,x,1,a,1,1\n", "r.csv:ns/op=@ns/op", "both a column of values and"),
         ("case,arm,arm\nLoad,x,1\n", "r.csv", "has a column twice"),
+        ("case;arm;block;ns/op\nLoad;x;1;1\n", "r.csv", "r.csv:1: one column, and ';' in its name"),
+        ("case\tarm\tns/op\nLoad\tx\t1\n", "r.csv:run=row", "r.csv:1: one column, and '\\t' in its name"),
         ("case,arm\nLoad,x\n", "r.csv:case=@name", "has no column 'name'"),
         ("arm,block,ns/op\nx,1,1\n", "r.csv", "no case"),
         ("case,arm,block,metric,value\nLoad,x,1,,1\n", "r.csv", "no metric"),
@@ -377,6 +436,11 @@ def test_an_empty_cell_is_nothing_measured() -> None:
     assert read.notes == ("r.csv: empty cells, taken for nothing measured: 2 of B/op",)
     found = table("case,arm,block,ns/op\nL,x,1,\nL,x,2,1\nL,y,1,1\n", "r.csv")
     assert [run.reason for run in found] == ["r.csv:2: no value", "", ""]
+
+
+def test_packages_of_a_table_are_refused() -> None:
+    with pytest.raises(WrongUse, match="packages are of Go output"):
+        table("case,arm,block,ns/op\nL,x,1,1\n", "r.csv:package=a")
 
 
 def test_columns_of_a_file_that_is_no_table_are_refused() -> None:
@@ -422,6 +486,34 @@ def test_benchmarks_of_several_gomaxprocs_in_one_process_are_named() -> None:
         cases(files, "{arm}.txt")
 
 
+def test_results_of_one_process_are_not_two_runs_of_a_case() -> None:
+    """With -cpu 4,8: two runs of `Load` would be one process, and a mixture."""
+    files = {"old.txt": suffixed("Load-4", "Load-8"), "new.txt": suffixed("Load-4", "Load-8")}
+    assert cases(files, "{arm}.txt") == ["Load-4", "Load-8"]
+    words = r"new.txt:6: one process has two results for the same run: phase A, case Load, arm new\n  found: 'Load-4' at new.txt:5"
+    with pytest.raises(DataError, match=words):
+        adopted(files, "{arm}.txt:suffix=drop")
+    with pytest.raises(DataError, match=words):
+        adopted(files, "{arm}.txt", plan=plan_of({name: suffixed("Load") for name in files}, "{arm}.txt"))
+
+
+def test_a_new_plan_says_what_the_logs_call_a_case() -> None:
+    files = {"old.txt": suffixed("Load-8", "Scan-8"), "new.txt": suffixed("Load-8")}
+    assert 'what = "Load; the logs call it Load-8"' in plan_text(files, "{arm}.txt")
+    assert 'what = "Load-8, as the logs call it"' in plan_text(files, "{arm}.txt:suffix=keep")
+
+
+def test_blocks_are_counted_as_numbers() -> None:
+    files = {
+        f"{arm}-{block}.txt": suffixed("Load")
+        for arm, blocks in (("old", ("01", "02")), ("new", "12"))
+        for block in blocks
+    }
+    plan = plan_of(files, "{arm}-{block}.txt")
+    assert plan.phases["A"].blocks == 2
+    assert sorted(run.labels.block for run in adopted(files, "{arm}-{block}.txt", plan=plan)) == [1, 1, 2, 2]
+
+
 # Runs by a plan
 
 
@@ -437,6 +529,19 @@ def test_a_plan_decides_what_a_name_is() -> None:
     assert [(run.labels.case, run.outcome, len(run.values)) for run in found.runs] == [(case, "ok", repeats)]
     assert "x.txt: not a case of phase B, and left out: Else-4" in found.notes
     assert any("odd/op of" in note for note in found.notes)
+
+
+def test_a_negative_value_is_a_failed_run() -> None:
+    files = {"old.txt": suffixed("Load"), "new.txt": suffixed("Load").replace("5 ns", "-5 ns")}
+    assert [run.reason for run in adopted(files, "{arm}.txt")] == ["new.txt:5: a negative ns/op: -5.0", ""]
+
+
+def test_logs_that_call_another_direction_better_than_the_plan_are_refused() -> None:
+    files = {"old.txt": suffixed("Load"), "new.txt": suffixed("Load")}
+    plan = plan_of(files, "{arm}.txt")
+    files["new.txt"] += "Unit ns/op better=higher\n"
+    with pytest.raises(DataError, match="phase A: ns/op is better higher in the logs, and lower in the plan"):
+        adopted(files, "{arm}.txt", plan=plan)
 
 
 def test_too_few_repeats_are_a_failed_run() -> None:
@@ -458,6 +563,7 @@ def test_too_few_repeats_are_a_failed_run() -> None:
     [
         ({"a.txt": GOOD}, ("a.txt:arm=x",), "has one arm only: x"),
         ({"a.txt": GOOD}, ("a.txt",), "has one arm only: none"),
+        ({"a.txt": GOOD, "b.txt": "x\n"}, ("{arm}.txt",), "found: b.txt:1: 1 line is neither result nor configuration"),
         ({"1.txt": GOOD, "2.txt": GOOD * 2}, ("1.txt:arm=x,block=1", "2.txt:arm=y,block=1"), "two runs with block 1"),
         ({"1.txt": GOOD, "2.txt": GOOD}, ("{sequence}.txt:arm=x,block=1",), "has one arm only"),
         ({"1.txt": GOOD, "2.txt": GOOD}, ("1.txt:arm=x,block=1", "2.txt:arm=y"), "some runs of this phase have a block"),

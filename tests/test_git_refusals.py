@@ -401,6 +401,7 @@ BAD = [
     ('into = "codec"', 'into = "sub/.GIT/hooks"', "trees.one.overlay.into", "lies in git's own folder"),
     ('repository = "REPOSITORY"', 'repository = "--upload-pack=x"', "trees.one.repository", "should match pattern"),
     ('repository = "REPOSITORY"', 'repository = "https://a:b@c/d"', "trees.one.repository", "with a password in it"),
+    ('repository = "REPOSITORY"', 'repository = "https://token@c/d"', "trees.one.repository", "with a password in it"),
     ('"-o", "{binary}"', '"-o", "{case}"', "trees.one.build.4", "unknown field {case}; expected one of bin, binary"),
     ('["go", "version"]', '["go", "{bin}"]', "trees.one.toolchain.1", "unknown field {bin}; expected none here"),
     ('["{binary}", "-test.run', '["{python}", "-test.run', "phases.G.argv.0", "tree of kind 'git', which has no {python}"),

@@ -69,6 +69,15 @@ def test_links_are_followed_to_the_file(tmp_path: Path) -> None:
     assert found.version == ("tool 1.2",)
 
 
+def test_a_program_says_its_version_under_its_own_name(tmp_path: Path) -> None:
+    """One file may be several programs, told apart by the name that they are called by."""
+    real = script(tmp_path / "all-in-one", 'echo "${0##*/} 2"')
+    (tmp_path / "sort").symlink_to(real)
+    found = programs.materialise("t", tree(tmp_path / "sort", version=((f"{tmp_path}/sort", "--version"),)))
+    assert found.version == ("sort 2",)
+    assert found.found[f"{tmp_path}/sort"]["file"] == "all-in-one"
+
+
 def test_what_a_program_says_of_itself_holds_no_folder_of_the_host(tmp_path: Path) -> None:
     tool = script(tmp_path / "tool", "echo tool 3 from /opt/some/place/lib >&2")
     found = programs.materialise("t", tree(tool, version=((str(tool),),)))

@@ -74,6 +74,10 @@ def test_a_pilots_spread_is_that_of_its_blocks(tmp_path: Path) -> None:
     [
         ("{", "not the export"), ("[]", "not the export"), ('{"estimates": [{}]}', "not the export"),
         ('{"estimates": []}', "no estimate with at least two blocks"),
+        *(
+            (json.dumps({"estimates": [{"case": "C", "metric": "m", "point": one, "leave_one_out": without}]}), "points above 0")
+            for one, without in ((-1.0, [1.0, 1.0]), (1.0, [1.0, 0]), ("1", [1.0, 1.0]), (1.0, [1.0, True]), (math.nan, [1.0]))
+        ),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_pilot(text: str, word: str, tmp_path: Path) -> None:

@@ -238,6 +238,15 @@ def test_files_that_a_command_reads_are_taken_in(tmp_path: Path, cache: Path) ->
     assert (campaign.folder / "harness" / "in_put.txt").read_text() == "some text\n" * 1000
 
 
+def test_a_program_that_sees_where_its_output_goes_is_noted(tmp_path: Path, cache: Path) -> None:
+    """GNU grep stops at the first match then, and GNU tar reads no file: the time of something else."""
+    given = ("--template", "command", "--command", "grep -c x README.md", "--command", "cat README.md")
+    _, done = new(tmp_path / "mine", cache, *given)
+    assert done.returncode == 0
+    assert "note: grep may notice that its output goes to /dev/null" in done.stderr
+    assert "cat may notice" not in done.stderr
+
+
 def test_files_of_one_name_are_refused(tmp_path: Path, cache: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

@@ -66,7 +66,9 @@ def test_cpu_time_is_also_that_of_children_that_were_waited_for() -> None:
 
 def test_user_and_system_time_and_memory_are_printed_when_asked_for() -> None:
     big = "import time\nx = b'x' * 100_000_000\nwhile time.process_time() < 0.1: pass"
+    held = b"x" * 250_000_000  # whoever starts the harness may be larger than the command
     *_, split, memory = does(PYTHON, "-S", "-c", big, split=True, maxrss=True).records
+    del held
     assert [unit for _, unit in split.values] == ["user-ns/op", "sys-ns/op"]
     assert sum(value for value, _ in split.values) > 0.05e9
     assert split.iterations == 2
@@ -136,6 +138,19 @@ def test_a_harness_that_is_killed_leaves_nothing_at_work(tmp_path: Path) -> None
     harness.wait()
     wait_for(lambda: not alive(int(pid.read_text())))
     wait_for(lambda: list(tmp_path.glob("timecommand-*")) == [])
+
+
+def test_without_its_guard_nothing_is_timed(tmp_path: Path) -> None:
+    """A guard that ends at once stands for one that cannot start."""
+    changed = tmp_path / "timecommand.py"
+    text = HARNESS.read_text()
+    assert 'os.write(1, b"ready")' in text
+    changed.write_text(text.replace('os.write(1, b"ready")', "sys.exit(1)"))
+    argv = [PYTHON, "-I", "-S", str(changed), "--case", "C", "--repeats", "1", "--programs", "true"]
+    argv += ["--switches", '{"command": ["true"]}', "--parameters", '{"payload_seed": 1, "warmup": 0, "limit_s": 9}']
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "the process that would end the command with this one did not start\n"
 
 
 def test_each_execution_starts_in_an_empty_folder_without_input() -> None:

@@ -19,6 +19,7 @@ from runner.starters import Starter, filled, quoted, seed_of, text_of
 EXAMPLE = (("fast", "gzip -1 -c {harness}/sample.txt"), ("small", "gzip -9 -c {harness}/sample.txt"))
 LARGEST = 16 << 20  # bytes of a file that is taken into harness/
 _VERSIONS = {"gzip", "bzip2", "xz", "zstd", "sort", "grep", "sed", "awk", "gawk", "tar", "jq", "rg"}  # know --version
+_SEE_NULL = {"grep", "egrep", "fgrep", "tar"}  # GNU's: with /dev/null for output they leave out most of their work
 
 
 @dataclass
@@ -107,6 +108,11 @@ def _program(word: str, taken: _Taken) -> str:
             "no such program",
             expected="one in a folder of PATH, or a path of a file that may be executed",
             remedy=shown,
+        )
+    if os.path.basename(word) in _SEE_NULL:
+        taken.notes.append(
+            f"{word} may notice that its output goes to /dev/null and then do less: let something read it, "
+            f"as in sh -c '{os.path.basename(word)} ... | cat > /dev/null'"
         )
     found = shutil.which(word, path=RUN_PATH)
     if "/" not in word and found and os.path.samefile(found, path):
