@@ -57,6 +57,7 @@ def by_scipy(logs: np.ndarray) -> np.ndarray:
 def sampled(logs: np.ndarray) -> np.ndarray:
     """Our sampled interval, its matrix of resamples made anew."""
     intervals.resample_counts.cache_clear()
+    intervals.distinct_resamples.cache_clear()
     return intervals.percentile_sampled_many(logs, SEED, RESAMPLES, LEVEL)
 
 
