@@ -16,6 +16,7 @@ import click
 from analysis import claim_exports, exports, sweep_exports
 from analysis.labels import check_labels
 from analysis.report import assert_phase, assert_raw_logs, find_campaign, open_report
+from analysis.restore import restore_into
 from analysis.sweep import parse_seeds
 from runner.errors import BenchbookError, WrongUse
 
@@ -78,11 +79,25 @@ def _seeds(text: str | None, form: str) -> tuple[int, ...]:
 
 @main.command()
 @CAMPAIGN
+@click.option(
+    "--restore",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="A new folder for a copy of the aggregate with the labels of the sealed plan.",
+)
+@click.option("--aggregate", type=click.Path(path_type=Path), help="What is restored; metrics.csv when not given.")
 @shows_errors
-def labels(campaign: Path) -> int:
-    """Rebuild every label from the sealed plan and the per-run logs, and assert it."""
+def labels(campaign: Path, folder: Path | None, aggregate: Path | None) -> int:
+    """Rebuild every label from the sealed plan and the per-run logs, and assert it; or restore lost ones."""
     store = find_campaign(campaign)
     assert_raw_logs(store)
+    if aggregate and not folder:
+        raise WrongUse(
+            "--aggregate", "nothing to do with it", remedy="name a folder for the restored copy: --restore DIR"
+        )
+    if folder:
+        click.echo(restore_into(store, aggregate or store.metrics_path, folder).sentence())
+        return 0
     report = check_labels(store, store.plan())
     for problem in report.problems:
         click.echo(f"problem: {problem}")

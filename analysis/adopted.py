@@ -141,7 +141,9 @@ def limits(report: PhaseReport) -> Section:
     """Computed limits first, then those that the plan has written down."""
     written = report.phase.limits
     after = [paragraphs(["Written into the plan:"]), bullets(written)] if written else []
-    return section(named("What is unknown"), bullets(adopted_limits.computed(report)), *after)
+    return section(
+        named("What is unknown"), bullets(adopted_limits.computed(report)), *after, *page_shared.changed_files(report)
+    )
 
 
 def evidence(report: PhaseReport) -> Section:

@@ -65,6 +65,7 @@ def computed(report: PhaseReport) -> list[str]:
         *ours(report.plan),
         limits.multiplicity(report),
         f"Labels: {report.labels.sentence()}",
+        *restored(report),
         *limits.metric_scopes(report),
     ]
 
@@ -87,6 +88,18 @@ def shared(plan: Plan, reports: Mapping[str, PhaseReport]) -> list[str]:
         *ours(plan),
         *across,
         *limits.deviations(first),
+    ]
+
+
+def restored(report: PhaseReport) -> list[str]:
+    """Which cases had lost their labels."""
+    assert report.adoption
+    cases = report.adoption.restored(report.identifier)
+    if not cases:
+        return []
+    return [
+        f"Labels of {listed(cases)} were lost and restored from the plan and the raw logs before the logs came here; "
+        "no value was changed. restored.json, which came along, says in how many rows."
     ]
 
 

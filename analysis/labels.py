@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from analysis.model import Estimate, EstimateWarning
 from analysis.samples import run_samples
 from runner.errors import DataError
 from runner.plan import Plan
@@ -207,3 +209,19 @@ def _place(text: str) -> Place:
 def _show(row: Row) -> str:
     phase, case, arm, block, _, sequence, repeat, metric, value = row
     return f"phase {phase}, case {case}, block {block}, arm {arm}, sequence {sequence}, repeat {repeat}: {value!r} {metric}"
+
+
+def restored_warnings(
+    estimates: Iterable[Estimate], cases: Collection[str]
+) -> dict[tuple[str, str, str], list[EstimateWarning]]:
+    """The warning of every estimate of a case whose labels were restored, by (case, metric, contrast)."""
+    return {
+        (e.case, e.metric, e.contrast): [
+            EstimateWarning(
+                "labels-restored",
+                f"Labels of {e.case} were lost and restored from the plan and the raw logs; no value was changed.",
+            )
+        ]
+        for e in estimates
+        if e.case in cases
+    }

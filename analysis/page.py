@@ -19,6 +19,7 @@ from analysis.page_shared import (
     also_seen,
     block_figures,
     blocks,
+    changed_files,
     claims_by_status,
     commands,
     forest,
@@ -250,7 +251,7 @@ def limits(report: PhaseReport) -> Section:
         return adopted.limits(report)
     written = report.phase.limits
     after = [paragraphs(["Written into the plan before the first run:"]), bullets(written)] if written else []
-    return section(bullets(bounds.computed_limits(report)), *after)
+    return section(bullets(bounds.computed_limits(report)), *after, *changed_files(report))
 
 
 def evidence(report: PhaseReport) -> Section:

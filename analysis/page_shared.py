@@ -51,6 +51,12 @@ def parts_of(plan: Plan, phase: str) -> set[str]:
     return {name for name, there in has.items() if there}
 
 
+def changed_files(report: PhaseReport) -> list[Section]:
+    """What differs today from what was sealed or recorded, by name, folded; nothing where nothing does."""
+    names = [f"{what}: {name}" for what, files in report.deviations.items() for name in files]
+    return [folded(f"The {len(names)} files that differ", bullets(names))] if names else []
+
+
 def claims_by_status(report: PhaseReport) -> dict[str, list[str]]:
     """The ids of the claims of each status that occurs, by its word."""
     found = {

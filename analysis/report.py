@@ -10,7 +10,8 @@ from typing import Any
 from analysis import claims, estimands, hdr, sensitivity, sentences, unpaired
 from analysis.checks import Mark, check_warnings, marks_of
 from analysis.covariates import unplanned_differences
-from analysis.labels import LabelReport, assert_labels, asserted, check_adopted
+from analysis.diagnostics import add_warnings
+from analysis.labels import LabelReport, assert_labels, asserted, check_adopted, restored_warnings
 from analysis.model import Absolute, ClaimResult, Estimate
 from analysis.samples import PhaseData, read_adopted, read_phase
 from analysis.times import Times, where_time_goes
@@ -336,6 +337,7 @@ def _open_adopted(store: Store, plan: Plan, phase: str, seed: int, resamples: in
         found = _paired(plan, phase, adoption, data, seed, resamples)
     else:
         found = unpaired.estimates(data.samples, **_asked(plan, phase), missing=data.missing)
+    found = add_warnings(found, restored_warnings(found, adoption.restored(phase)))
     primary = statistics_of(plan).primary
     open_ones = (
         claim if claim.interval is None or defined(claim.interval) else claim.model_copy(update={"interval": None})

@@ -64,14 +64,16 @@ def adopt(folder: Path, wanted: Asked) -> Adoption:
         _assert_free(store)
         sizes = dict(regular_files(wanted.source))
         plan = _own_plan(store, wanted)
-        assigned = _take_host(store, wanted, assign(sorted(sizes), wanted.maps, wanted.ignore, Known.of(plan)), staging)
+        assigned = _take_records(
+            store, wanted, assign(sorted(sizes), wanted.maps, wanted.ignore, Known.of(plan)), staging
+        )
         for path in assigned:
             copy(wanted.source / path, staging / ADOPTED / path)
         load: Callable[[str], bytes] = lambda path: (staging / ADOPTED / path).read_bytes()  # noqa: E731
         read = read_files(assigned, load, plan)
         if plan is None:
             plan = _new_plan(store, staging, read, wanted, assigned)
-            own = [one for one in wanted.maps if not one.of_host]
+            own = [one for one in wanted.maps if one.record is None]
             assigned = assign(list(assigned), own, (), Known.of(plan))  # as it will be read again
             read = read_files(assigned, load, plan)
         found = runs(read, plan)
@@ -164,6 +166,7 @@ def _placed(folder: Path) -> tuple[Path, ...]:
     made = (
         store.adopted_folder,
         store.host_path,
+        store.restored_path,
         store.metrics_path,
         store.manifest_path,
         store.journal_path,
@@ -217,24 +220,38 @@ def _own_plan(store: Store, wanted: Asked) -> Plan | None:
     return plan
 
 
-def _take_host(store: Store, wanted: Asked, assigned: Assigned, staging: Path) -> Assigned:
-    """Copy the host's record, where a map names one, to its place; returns the files that are left to be read."""
-    records = [path for path, (one, _) in assigned.items() if one.of_host]
-    if len(records) > 1 or (records and store.host_path.exists()):
-        raise WrongUse(
-            "--map", "more than one record of the host", found=", ".join([*records, *_there(store.host_path)]),
-            expected="one: a phase that was measured on another host is a campaign of its own",
-        )  # fmt: skip
-    for path in records:
-        target = staging / store.host_path.name
-        copy(wanted.source / path, target)
-        found = store.read_json(target)
-        if not isinstance(found, dict) or not all(isinstance(found.get(key), dict) for key in ("identity", "details")):
-            raise DataError(
-                path, "not a record of a host as this runner writes it", expected="an object with identity and details",
-                remedy="leave it out with --ignore",
+def _take_records(store: Store, wanted: Asked, assigned: Assigned, staging: Path) -> Assigned:
+    """Copy the records that maps name, of the host and of restored labels, to their places; returns what is left to be read."""
+    left = dict(assigned)
+    for kind, place, rule, holds in (
+        ("host", store.host_path, "an object with identity and details", _of_host),
+        ("restored", store.restored_path, "an object with cases, each with phase and case", _of_restored),
+    ):
+        records = [path for path, (one, _) in assigned.items() if one.record == kind]
+        if len(records) > 1 or (records and place.exists()):
+            raise WrongUse(
+                "--map", f"more than one record as={kind}", found=", ".join([*records, *_there(place)]),
+                expected="one: what was measured on another host, or restored elsewhere, is a campaign of its own",
             )  # fmt: skip
-    return {path: hit for path, hit in assigned.items() if path not in records}
+        for path in records:
+            copy(wanted.source / path, staging / place.name)
+            if not holds(store.read_json(staging / place.name)):
+                raise DataError(path, f"not a record as={kind}", expected=rule, remedy="leave it out with --ignore")
+            left.pop(path)
+    return left
+
+
+def _of_host(found: object) -> bool:
+    return isinstance(found, dict) and all(isinstance(found.get(key), dict) for key in ("identity", "details"))
+
+
+def _of_restored(found: object) -> bool:
+    """What `python -m analysis labels --restore` writes."""
+    cases = found.get("cases") if isinstance(found, dict) else None
+    return isinstance(cases, list) and all(
+        isinstance(entry, dict) and isinstance(entry.get("phase"), str) and isinstance(entry.get("case"), str)
+        for entry in cases
+    )
 
 
 def _there(path: Path) -> list[str]:
@@ -274,6 +291,7 @@ def _write(store: Store, staging: Path, plan: Plan, wanted: Asked, found: Runs, 
         "notes": list(found.notes),
         "files": {name: file_sha256(path) for name, path in sorted(mirrored.items())},
         "runs": [entry(run) for run in found.runs],
+        "restored": _restored(store, staging),
         "trees": {
             name: tree.model_dump(mode="json", exclude_none=True, warnings=False) for name, tree in plan.trees.items()
         },
@@ -294,6 +312,13 @@ def _write(store: Store, staging: Path, plan: Plan, wanted: Asked, found: Runs, 
     digests[store.journal_path.name] = file_sha256(staging / store.journal_path.name)
     write_whole(staging / store.manifest_path.name, manifest_text(digests).encode())
     return replace(adoption, closed=closed)
+
+
+def _restored(store: Store, staging: Path) -> list[dict[str, str]]:
+    """The cases whose labels were restored before the logs came here, as their record says."""
+    path = staging / store.restored_path.name
+    cases = store.read_json(path)["cases"] if path.is_file() else []
+    return [{"phase": entry["phase"], "case": entry["case"]} for entry in cases]
 
 
 def _files_after(store: Store, staging: Path) -> dict[str, Path]:

@@ -61,6 +61,10 @@ class Adoption:
         """What nobody can know of these runs."""
         return frozenset(self.content["unknown"])
 
+    def restored(self, phase: str) -> tuple[str, ...]:
+        """The cases of a phase whose labels were restored before the logs came here."""
+        return tuple(entry["case"] for entry in self.content.get("restored", ()) if entry["phase"] == phase)
+
     @property
     def phases(self) -> tuple[str, ...]:
         """The phases that have runs, in the order of the record."""

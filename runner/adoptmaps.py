@@ -38,9 +38,9 @@ class Map:
     units: dict[str, str]
 
     @property
-    def of_host(self) -> bool:
-        """Whether this map names what the host was, as the runner records it, and no results."""
-        return "as" in self.constants
+    def record(self) -> str | None:
+        """What a file is that holds no results: the record of a host, or of restored labels; None for results."""
+        return self.constants.get("as")
 
     @property
     def is_table(self) -> bool:
@@ -171,7 +171,13 @@ def _take(found: Map, key: str, value: str) -> None:
     allowed = (*LABELS, "run", "suffix", "metric", "package", "as")
     if key not in allowed:
         raise _wrong(found.text, f"unknown key {key!r}; expected one of {', '.join(allowed)}, or UNIT=@column")
-    rule = {"run": r"row|file", "suffix": "|".join(SUFFIX), "metric": r"\S+", "package": r"\S+", "as": "host"} | _FIELDS
+    rule = {
+        "run": r"row|file",
+        "suffix": "|".join(SUFFIX),
+        "metric": r"\S+",
+        "package": r"\S+",
+        "as": "host|restored",
+    } | _FIELDS
     if not re.fullmatch(rule[key] if key != "case" else r".+", value):
         raise _wrong(found.text, f"{key}={value} is not of the form {rule[key]}")
     found.constants[key] = value

@@ -344,7 +344,7 @@ def reread(content: Any, digest: str, load: Callable[[str, str], bytes], plan: C
         load(name, files[name])
     own = plan()
     paths = sorted(name.removeprefix(f"{ADOPTED}/") for name in files if name.startswith(f"{ADOPTED}/"))
-    assigned = assign(paths, [one for one in map(parse, content["maps"]) if not one.of_host], (), Known.of(own))
+    assigned = assign(paths, [one for one in map(parse, content["maps"]) if one.record is None], (), Known.of(own))
     read = read_files(assigned, lambda path: load(f"{ADOPTED}/{path}", files[f"{ADOPTED}/{path}"]), own)
     found = runs(read, own)
     entries = [entry(run) for run in found.runs]

@@ -76,6 +76,7 @@ class Store:
         self.published_path = self.folder / "published.toml"
         self.adoption_path = self.folder / "adoption.json"
         self.adopted_folder = self.folder / "adopted"
+        self.restored_path = self.folder / "restored.json"
 
     @classmethod
     def open(cls, folder: Path) -> Store:

@@ -183,7 +183,7 @@ def test_a_link_in_the_campaigns_folder_is_refused(tmp_path: Path) -> None:
 def test_a_record_of_the_host_must_be_one(tmp_path: Path, closed: Campaign) -> None:
     source = logs(tmp_path)
     (source / "host.json").write_text("{}")
-    with pytest.raises(DataError, match="not a record of a host"):
+    with pytest.raises(DataError, match="not a record as=host"):
         take(source, tmp_path / "mine", *MAPS, "host.json:as=host")
     shutil.copyfile(closed.folder / "host.json", source / "host.json")
     shutil.copyfile(closed.folder / "host.json", source / "host2.json")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import limits, overview
+from analysis import limits, overview, page
 from analysis.intervals import coverage_words
 from analysis.report import PhaseReport, open_report
 from runner.errors import WrongUse
@@ -194,3 +194,16 @@ def test_a_phase_that_ran_to_its_end_is_not_said_to_be_stopped(stopped: campaign
     )
     assert first is not None
     assert first.endswith("Scan/serial blocks 1, 2, 3 and 4 of 4. Without a complete block: Load.")
+
+
+def test_files_that_changed_since_the_seal_are_named_on_the_page() -> None:
+    report = open_report(CAMPAIGN, "B")
+    names = [f"{what}: {name}" for what, files in report.deviations.items() for name in files]
+    changed = replace(report)
+    changed.__dict__["deviations"] = {"analysis": ["analysis/claims.py", "analysis/page.py"]}
+    text = repr(page.limits(changed))
+    assert "The 2 files that differ\nanalysis: analysis/claims.py\nanalysis: analysis/page.py" in text
+    shown = repr(page.limits(report))
+    assert all(name in shown for name in names)
+    changed.__dict__["deviations"] = {}
+    assert "files that differ" not in repr(page.limits(changed))
