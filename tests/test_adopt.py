@@ -187,7 +187,7 @@ def test_a_record_of_the_host_must_be_one(tmp_path: Path, closed: Campaign) -> N
         take(source, tmp_path / "mine", *MAPS, "host.json:as=host")
     shutil.copyfile(closed.folder / "host.json", source / "host.json")
     shutil.copyfile(closed.folder / "host.json", source / "host2.json")
-    with pytest.raises(WrongUse, match="more than one record of the host"):
+    with pytest.raises(WrongUse, match="more than one record as=host"):
         take(source, tmp_path / "mine", *MAPS, "host*.json:as=host")
     assert not (tmp_path / "mine").exists()
 
