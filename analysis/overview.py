@@ -54,7 +54,12 @@ def markdown(text: str) -> str:
 
 
 def raw(markup: str) -> str:
-    """Our own HTML inside a page. Blank lines would not end the directive, but a fence would."""
+    """Our own HTML inside a page; nothing where there is none, since an empty directive is an error.
+
+    Blank lines would not end the directive, but a fence would.
+    """
+    if not markup.strip():
+        return ""
     return f"``````{{raw}} html\n{markup}\n``````\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,14 @@ def test_the_page_on_seeds_has_every_interval_and_claim(reports: dict[str, Phase
         assert f"{report.phase.title}: {len(with_interval)} intervals" in text
         assert all(claim.text in text for claim in report.claims)
     assert "The plan's is 391706; here it is each of 200 others, 0 to 199" in text
+
+
+def test_a_campaign_without_claims_has_a_page_that_can_be_built(reports: dict[str, PhaseReport]) -> None:
+    bare = reports["N"].phase.model_copy(update={"claims": ()})
+    plan = reports["N"].plan.model_copy(update={"phases": {"N": bare}})
+    page = seeds_page.page({"N": replace(reports["N"], plan=plan)})
+    assert "The plan has no claim." in page
+    assert re.search(r"``````\{raw\} html\n\s*``````", page) is None
 
 
 def test_the_page_on_calibration_says_that_it_is_simulated(reports: dict[str, PhaseReport]) -> None:
