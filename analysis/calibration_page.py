@@ -86,7 +86,8 @@ def about(level: float, seed: int, series: int) -> list[str]:
             told,
             f"{noises}; and {MEASURED}, drawn with replacement from the block ratios of {series} null contrasts, each "
             "centred. Of so few values the draws repeat, which lowers coverage by itself: the last row, normal noise that was "
-            "drawn in the same way from as few blocks, shows by how much. What the row above it has less than that is this host's.",
+            "drawn in the same way from as few blocks, shows by how much. What the row above it has less than that "
+            f"rests on {series} series, and may be chance.",
         ]
     return [told, f"{noises}. This campaign has no null contrast, so its own noise is not among them."]
 
@@ -119,8 +120,7 @@ def power_sentence(powers: Mapping[str, Sequence[float]], level: float) -> str:
         return f"Up to {EFFECTS[-1]:g} block standard deviations the t interval finds less than four of five."
     return (
         f"The t interval at level {level:g} finds four of five true effects of {effect:.2f} block standard deviations; "
-        "that the percentile interval finds smaller ones has its price where there is none: it finds "
-        f"{_percent(powers['percentile'][0])} there."
+        "that the percentile interval finds smaller ones has its price where there is none, as the curve shows at 0."
     )
 
 

@@ -20,7 +20,8 @@ WIDTHS: dict[int, tuple[float, float, float]] = {6: (0.63, 0.69, 0.70)}
 LEVEL = 0.95  # of both intervals in that simulation
 IN_BAND = 0.93  # share of the simulated widths that lie in the band at six blocks
 ONE_BLOCK = 0.58  # the same ratio where all blocks but one agree
-LOPSIDED = 1.4  # of simulated intervals that lean more (see `lean`), 98 in 100 have a block with over .71 of the spread
+LOPSIDED = 1.4  # how far an interval leans (see `lean`) before one block is suspected
+OF_ONE_BLOCK = 0.97  # share of simulated intervals that lean more and have a block with over .71 of the spread
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
 from pathlib import Path
 
@@ -152,13 +150,16 @@ PUBLISHED = "Checked against the published figures"
 
 def published(report: PhaseReport) -> Section:
     """Each published figure of the phase beside the one that was computed here."""
-    checked: Section = importlib.import_module("analysis.published_check").section(report)
-    return checked
+    from analysis import published_check
+
+    return published_check.section(report)
 
 
 def has_published(report: PhaseReport) -> bool:
-    """Whether the campaign's folder has published figures, and they can be checked."""
-    return report.store.published_path.is_file() and bool(importlib.util.find_spec("analysis.published_check"))
+    """Whether the campaign's folder has published figures to check the estimates against."""
+    from analysis import published_check
+
+    return published_check.has_published(report)
 
 
 def commands(report: PhaseReport) -> list[tuple[str, object]]:

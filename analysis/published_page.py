@@ -17,7 +17,7 @@ from analysis import published_sentences as words
 from analysis.arms import arm_places
 from analysis.drawing import Picture, png, svg
 from analysis.formats import interval_text
-from analysis.implied import IN_BAND, LOPSIDED, WIDTHS, implied_t, lean
+from analysis.implied import IN_BAND, LOPSIDED, OF_ONE_BLOCK, WIDTHS, implied_t, lean
 from analysis.overview import markdown, raw
 from analysis.page_parts import bullets, paragraphs, section
 from analysis.published import Published, PublishedAbsolute, PublishedEstimate
@@ -175,8 +175,9 @@ def _lopsided(estimates: Sequence[PublishedEstimate]) -> list[str]:
         return []
     told = (
         "The implied interval lies symmetrically around its ratio on the log axis, which a percentile interval need not. "
-        f"Of simulated ones that reach more than {LOPSIDED} times as far to one side as to the other, 98 in 100 come from a "
-        "single block that holds more than 0.71 of the spread; for them t tends to the wider end of the band, or beyond it."
+        f"Of simulated ones that reach more than {LOPSIDED} times as far to one side as to the other, about "
+        f"{100 * OF_ONE_BLOCK:.0f} in 100 come from a single block that holds more than 0.71 of the spread; "
+        "for them t tends to the wider end of the band, or beyond it."
     )
     found = [f"{words.named(e)}, {times:.1f} times" for times, e in given if times > LOPSIDED]
     return [f"{told} Here: {listed(found)}." if found else f"{told} Here no published interval does."]

@@ -11,7 +11,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,7 +69,10 @@ def adopt(folder: Path, wanted: Asked) -> Adoption:
         )
         for path in assigned:
             copy(wanted.source / path, staging / ADOPTED / path)
-        load: Callable[[str], bytes] = lambda path: (staging / ADOPTED / path).read_bytes()  # noqa: E731
+
+        def load(path: str) -> bytes:
+            return (staging / ADOPTED / path).read_bytes()
+
         read = read_files(assigned, load, plan)
         if plan is None:
             plan = _new_plan(store, staging, read, wanted, assigned)

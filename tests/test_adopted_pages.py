@@ -10,10 +10,8 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from statistics import median
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -22,7 +20,7 @@ from scipy import stats
 from analysis import adopted_limits, exports, limits, page, page_design
 from analysis.drawing import Picture
 from analysis.labels import check_labels
-from analysis.page_parts import Section, paragraphs, section
+from analysis.page_parts import Section
 from analysis.report import PhaseReport, open_report
 from runner.errors import DataError
 from runner.store import Labels, Store
@@ -393,28 +391,11 @@ def test_a_failed_process_and_another_host_are_named(tmp_path: Path) -> None:
 # ---- figures that were published
 
 
-def test_published_figures_are_checked_where_there_are_any(
-    without_blocks: PhaseReport, unpaired: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The check itself is another module's; here it is one that says a sentence."""
+def test_without_published_figures_nothing_is_checked(without_blocks: PhaseReport) -> None:
     title, has, _ = page.SPECIFIC[-1]
     assert not has(without_blocks)
-    name = "analysis.published_check"
-    module = ModuleType(name)
-    module.__spec__ = ModuleSpec(name, None)
-    module.section = lambda report: section(paragraphs([f"as published: {report.identifier}"]))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, name, module)
-    store = Store(copy(unpaired, tmp_path))
-    store.published_path.write_text("")
-    report = replace(without_blocks, store=store)
-    assert has(report)
-    heading = f"Checked against the published figures ({ADOPTED})"
-    assert title in heading
-    assert repr(page.specific(report)).endswith(f"{heading}\nas published: A")
-    own = replace(report, identifier="B", plan=report.plan.model_copy(update={"phases": {"B": report.phase}}))
-    assert page.notebook_of(own.plan, "B").name == "phase_b.ipynb"  # which does not show the former
-    assert repr(page.results(own)).endswith(f"{heading}\nas published: B")
-    assert "as published" not in repr(page.results(report))
+    for part in (page.specific, page.results):
+        assert title not in repr(part(without_blocks))
 
 
 def test_where_the_time_went_is_not_zero_but_unknown(unpaired: Path) -> None:

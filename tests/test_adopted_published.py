@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -118,6 +119,16 @@ def test_the_phases_own_notebook_shows_it(campaign: Path, report: PhaseReport, t
     text = shown(out)
     assert "Checked against the published figures (adopted, not executed here)" in text
     assert "LoadRecord, legacy: us/op" in text
+
+
+def test_a_phase_without_a_notebook_of_its_own_shows_it_too(report: PhaseReport) -> None:
+    """Its notebook calls `page.specific`; the phase's own one has it under the results. It stands there once."""
+    heading = "Checked against the published figures (adopted, not executed here)"
+    assert heading in repr(page.results(report))
+    assert heading in repr(page.specific(report))
+    generic = replace(report, identifier="new", plan=report.plan.model_copy(update={"phases": {"new": report.phase}}))
+    assert page.notebook_of(generic.plan, "new").name == "phase.ipynb"
+    assert heading not in repr(page.results(generic))
 
 
 def test_phases_without_logs_stay_published(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,4 +93,7 @@ def test_the_figure_fits_and_is_the_same_again() -> None:
 
 def test_constant_round_trips_are_drawn() -> None:
     same = [Measurement("get", 1, "before", (500_000,) * 3)]
-    delays.drawn(same, [START | {"undelayed_ns": [20_000] * 3}]).wide.draw_without_rendering()
+    figure = delays.drawn(same, [START | {"undelayed_ns": [20_000] * 3}]).wide
+    figure.draw_without_rendering()
+    for low, high in (limits for axes in figure.axes for limits in (axes.get_xlim(), axes.get_ylim())):
+        assert math.isfinite(low) and math.isfinite(high) and low != high  # no spread, and yet axes with a length

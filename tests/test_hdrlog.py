@@ -76,8 +76,11 @@ def test_sums_are_those_of_the_analysis(groups: list[list[tuple[int, int]]]) -> 
 def test_whatever_the_bytes_it_decodes_or_says_why(data: bytes) -> None:
     for payload in (base64.b64encode(data).decode(), packed(data), data.decode("latin-1")):
         with contextlib.suppress(ValueError):
-            hdrlog.decode(payload)
-    hdrlog.read(data)
+            found = hdrlog.decode(payload)
+            assert all(count > 0 for count in found.counts.values())
+            assert found.total == sum(found.counts.values())
+    read = hdrlog.read(data)
+    assert len(read.intervals) + len(read.faults) <= len(data.decode("utf-8", errors="replace").splitlines())
 
 
 @pytest.mark.parametrize(
