@@ -233,7 +233,10 @@ def close(campaign: Path) -> None:
     seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
         seal.assert_unchanged(store, described, journal.events)
-        closing.close(store, described, journal, ledger.fold(store.orders(), journal.events))
+        state = ledger.fold(store.orders(), journal.events)
+        if not state.closed and not state.outstanding():
+            verifying.assert_as_recorded(store, described, state)
+        closing.close(store, described, journal, state)
     click.echo(str(store.manifest_path))
 
 

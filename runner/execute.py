@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from runner import close, engines, host, ledger, seal, treekinds
+from runner import close, engines, host, ledger, seal, treekinds, verify
 from runner.errors import Refused, WrongUse
 from runner.files import fsync_folder
+from runner.interrupts import held
 from runner.journal import Event, Journal, utc_now
 from runner.ledger import Block, Ledger
 from runner.orders import Labels
@@ -24,6 +25,7 @@ from runner.store import Store
 from runner.treekinds import AnyBuilt
 
 QUIET_SAMPLE_S = 0.25
+BASELINE_LOOPS = 10
 QUIET_SAMPLES = 4  # at most, where no tick passes during one
 
 
@@ -57,6 +59,7 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
         )
     seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
+        _tell_torn(journal, progress)
         sealed = seal.assert_unchanged(store, plan, journal.events)
         assert_same_host(store, plan)
         state = ledger.fold(store.orders(), journal.events)
@@ -68,8 +71,20 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
         _session(store, plan, sealed, journal, progress, phase)
         state = ledger.fold(store.orders(), journal.events)
         if not state.outstanding() and not ledger.interrupted_runs(state):
+            close.sweep(store)
+            verify.assert_as_recorded(store, plan, state)
             close.close(store, plan, journal, state)
     return _without_result(state)
+
+
+def _tell_torn(journal: Journal, progress: Progress) -> None:
+    """Say that a torn last line was cut off; the journal has just said so itself."""
+    last = journal.events[-1] if journal.events else {"event": None}
+    if last["event"] == "torn-line":
+        progress.say(
+            f"journal.jsonl:{last['number']}: the last line was torn, as a crash leaves it; its {last['bytes']} bytes are "
+            "cut off, and what they told of is found again in the runs' folders"
+        )
 
 
 def _without_result(state: Ledger) -> int:
@@ -152,7 +167,7 @@ def _trees(store: Store, plan: Plan, sealed: seal.Seal, progress: Progress) -> d
 def _baseline(plan: Plan) -> list[int]:
     """The calibration loop on the client's CPUs, several times over about a second: the median is the baseline."""
     times: list[int] = []
-    for _ in range(10):
+    for _ in range(BASELINE_LOOPS):
         times += host.calibrate(host.parse_cpus(plan.host.cpus.client))
         time.sleep(0.05)
     return times
@@ -285,12 +300,13 @@ def _rtt(context: Context) -> tuple[dict[str, Any], int]:
 
 
 def _execute(context: Context, journal: Journal, labels: Labels) -> ledger.End:
-    journal.append("run-start", labels=asdict(labels), started=utc_now())
-    end, problem = execute_run(context, labels)
-    journal.append("run-end", labels=asdict(labels), **asdict(end))
-    if end.outcome == "ok":
-        close.append_metrics(context.store, context.plan, labels)
-        fsync_folder(context.store.folder)
+    with held():  # but while its process is at work: what became of it is not to be lost
+        journal.append("run-start", labels=asdict(labels), started=utc_now())
+        end, problem = execute_run(context, labels)
+        journal.append("run-end", labels=asdict(labels), **asdict(end))
+        if end.outcome == "ok":
+            close.append_metrics(context.store, context.plan, labels)
+            fsync_folder(context.store.folder)
     if problem:
         context.stage.restart(problem)
     return end

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from runner.interrupts import held
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 
@@ -56,15 +58,24 @@ def fsync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, every new name durable."""
+    for folder in reversed([path, *path.parents]):
+        if not folder.is_dir():
+            folder.mkdir()
+            fsync_folder(folder.parent)
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write, fsync, rename, fsync the folder: a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    fsync_folder(path.parent)
+    with held():
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        fsync_folder(path.parent)
 
 
 def tree_digests(folder: Path, patterns: Iterable[str], relative_to: Path) -> dict[str, str]:

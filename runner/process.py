@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.errors import Missing, Refused
+from runner.interrupts import held, released
 
 PACKAGES = {
     "ip": "iproute2",
@@ -128,7 +129,7 @@ def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, s
     """
     already_there = _children()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    with stdout.open("xb") as out, stderr.open("xb") as err:
+    with held(), stdout.open("xb") as out, stderr.open("xb") as err:
         start = time.perf_counter_ns()
         process = subprocess.Popen(
             list(argv), env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
@@ -160,7 +161,8 @@ def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, s
 def _ends_within(pid: int, limit_s: float) -> bool:
     descriptor = os.pidfd_open(pid)
     try:
-        readable, _, _ = select.select([descriptor], [], [], limit_s)
+        with released():
+            readable, _, _ = select.select([descriptor], [], [], limit_s)
         return bool(readable)
     finally:
         os.close(descriptor)

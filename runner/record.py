@@ -19,7 +19,7 @@ from typing import Any
 
 from runner import benchfmt, host, process, rawlog, treekinds
 from runner.errors import Refused
-from runner.files import canonical_json, file_sha256, fsync_folder, write_whole
+from runner.files import canonical_json, file_sha256, fsync_folder, make_folder, write_whole
 from runner.journal import utc_now
 from runner.ledger import End
 from runner.orders import Labels
@@ -101,7 +101,8 @@ def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
     loop_before = host.calibrate(client)
     watch.lap("calibration")
     folder = store.partial_folder(labels)
-    folder.mkdir(parents=True)
+    make_folder(folder.parent)
+    folder.mkdir()
     (folder / OUTPUT).mkdir()
     argv, environment = _command(context, phase, labels, arm, folder / OUTPUT)
     counters_before = host.counters()
@@ -206,10 +207,11 @@ def _ready(stage: Stage) -> dict[str, Any]:
     """Clear all user data, and what the engine says of itself then."""
     try:
         stage.engine.reset()
+        return stage.engine.health()
     except Refused as error:
         stage.restart(f"the engine did not answer before the run: {error.problem}")
         stage.engine.reset()
-    return stage.engine.health()
+        return stage.engine.health()
 
 
 def _health(context: Context) -> tuple[dict[str, Any], str]:
@@ -304,6 +306,10 @@ def _finish(store: Store, labels: Labels, record: dict[str, Any]) -> End:
         with (partial / name).open("rb") as file:  # what the process wrote beside its output is not on disk yet
             os.fsync(file.fileno())
     write_whole(partial / "run.json", canonical_json(record).encode())
+    return _in_place(partial, folder, record)
+
+
+def _in_place(partial: Path, folder: Path, record: Mapping[str, Any]) -> End:
     os.rename(partial, folder)
     fsync_folder(folder.parent)
     return _end(record, folder)
@@ -319,12 +325,28 @@ def _files(folder: Path) -> list[str]:
 
 
 def recovered_end(store: Store, labels: Labels) -> End | None:
-    """The end of a run whose record is whole although the journal lacks its end; None if the record is not whole."""
-    folder = store.run_folder(labels)
+    """The end of a run whose record is whole although the journal lacks its end; None if the record is not whole.
+
+    The record is the last file that is written: where it is, all others are on disk, although the folder may not have its
+    name yet. A failed run stays one.
+    """
+    partial, folder = store.partial_folder(labels), store.run_folder(labels)
+    written = _written(partial, labels)
+    if written is not None:
+        return _in_place(partial, folder, written)
     if not all((folder / name).is_file() for name in RUN_FILES):
         return None
     record = store.read_run(labels)
     return _end(record, folder)
+
+
+def _written(partial: Path, labels: Labels) -> dict[str, Any] | None:
+    """The record of just this run in a folder that was not renamed any more; None when there is none."""
+    try:
+        record = json.loads((partial / "run.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) and record.get("labels") == asdict(labels) else None
 
 
 def record_interrupted(store: Store, plan: Plan, seal_digest: str, labels: Labels, cause: str) -> End:
@@ -333,7 +355,7 @@ def record_interrupted(store: Store, plan: Plan, seal_digest: str, labels: Label
     A cause that the plan does not count as an interruption makes it a failed run.
     """
     partial = store.partial_folder(labels)
-    partial.mkdir(parents=True, exist_ok=True)
+    make_folder(partial)
     for leftover in partial.glob(".*.partial"):
         leftover.unlink()
     _take_outputs(partial)

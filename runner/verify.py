@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from runner import close, ledger, orders, seal
-from runner.errors import BenchbookError
+from runner.errors import BenchbookError, Refused
 from runner.files import file_sha256
 from runner.journal import read as read_journal
 from runner.ledger import Ledger
 from runner.orders import Labels
 from runner.plan import Plan
-from runner.store import PARTIAL, RUN_FILES, Store, labels_from
-from runner.verify_brought import Report, closed, host_paths, verify_brought
+from runner.store import EMPTY, PARTIAL, RUN_FILES, Store, labels_from
+from runner.verify_brought import Report, closed, host_paths, shown, verify_brought
 
 
 def verify(store: Store) -> Report:
@@ -30,12 +30,36 @@ def verify(store: Store) -> Report:
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         record = store.adoption_path.name if store.brought else "seal.json"
         report.problems.append(f"{record} or journal.jsonl: not in the form that the runner writes: {error!r}")
+    report.problems = [shown(text) for text in report.problems]
     report.files = len(store.files()) + store.manifest_path.is_file()
     return report
 
 
+def assert_as_recorded(store: Store, plan: Plan, state: Ledger) -> None:
+    """Raise Refused when the folder holds anything else than seal and journal say: a close would be of that, for good."""
+    report = Report(problems=[f"{name}: {what}" for name, what in store.odd().items()])
+    if not report.problems:
+        sealed = seal.read(store)
+        report.problems += seal.file_differences(sealed, seal.sealed_files(store, plan))
+        _runs(store, state, sealed, report)
+        _files(store, plan, state, report)
+    if report.problems:
+        raise Refused(
+            str(store.folder),
+            "not closed: something here is not as it was recorded",
+            found="\n    ".join(report.problems[:20]),
+            remedy="restore the files that were changed, move what does not belong here to another place, and run again",
+        )
+
+
 def _verify(store: Store, report: Report) -> None:
+    odd = store.odd()
+    report.problems += [f"{name}: {what}" for name, what in odd.items() if what != EMPTY]
+    if report.problems:  # a pipe that nobody writes to would be read for ever, as would a link to such a place
+        return
+    empty = [f"{name}: {what}" for name, what in odd.items()]
     if store.brought:
+        report.problems += empty
         verify_brought(store, report)
         return
     plan = store.plan()
@@ -57,6 +81,8 @@ def _verify(store: Store, report: Report) -> None:
     _orders(store, plan, report)
     _runs(store, state, sealed, report)
     _files(store, plan, state, report)
+    if state.closed:  # before that a runner at work, or a killed one, may just have made a folder
+        report.problems += empty
     report.state = "closed" if state.closed else "running" if state.started else "sealed"
     _metrics(store, plan, state, metrics, report)
     if state.closed:
@@ -154,10 +180,8 @@ def _files(store: Store, plan: Plan, state: Ledger, report: Report) -> None:
     under_way = _under_way(store, state)
     for name, path in store.files().items():
         own = not under_way.isdisjoint(path.parents) or (not state.closed and path.match(f".*{PARTIAL}"))
-        if path.is_symlink() or (name not in known and not own):
-            report.problems.append(
-                f"{name}: {'a link' if path.is_symlink() else 'a file that belongs to nothing here'}"
-            )
+        if name not in known and not own:
+            report.problems.append(f"{name}: a file that belongs to nothing here")
 
 
 def _metrics(store: Store, plan: Plan, state: Ledger, found: bytes, report: Report) -> None:
