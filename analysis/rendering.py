@@ -48,8 +48,9 @@ Say = Callable[[str], None]
 
 
 def campaigns() -> list[Store]:
-    """Every campaign below data/, by name."""
-    return [Store(path.parent) for path in sorted(DATA.glob("*/plan.toml"))]
+    """Every campaign below data/, by name. Raises DataError for one whose plan is gone: it must not leave the book unseen."""
+    folders = [path for path in sorted(DATA.glob("*")) if (path / "plan.toml").is_file() or Store(path).recorded]
+    return [Store.open(folder) for folder in folders]
 
 
 def render(stores: list[Store], say: Say, *, phase: str | None = None, seed: int | None = None) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from runner import close, engines, host, ledger, seal, treekinds, verify
+from runner import close, engines, host, leftovers, ledger, seal, treekinds, verify
 from runner.errors import Refused, WrongUse
 from runner.files import fsync_folder
 from runner.interrupts import held
@@ -181,6 +181,7 @@ def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress, ses
     orders = store.orders()
     close.sweep(store)
     for labels in ledger.interrupted_runs(ledger.fold(orders, journal.events)):
+        _end_leftovers(store, labels, progress)
         end = recovered_end(store, labels)
         if end is None:
             cause = ledger.interruption_cause(labels, journal.events, session["boot_id"])
@@ -206,6 +207,13 @@ def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress, ses
         if block.key in state.void and block.phase not in state.stopped:
             _replace(store, plan, journal, progress, block)
     close.write_metrics(store, plan, state)
+
+
+def _end_leftovers(store: Store, labels: Labels, progress: Progress) -> None:
+    """End a process of this run that outlived its runner, before what it wrote becomes a record."""
+    for folder in (store.partial_folder(labels), store.run_folder(labels)):
+        for pid in leftovers.end(folder):
+            progress.say(f"process {pid} of an earlier session was still at work for {labels}: ended")
 
 
 def _replace(store: Store, plan: Plan, journal: Journal, progress: Progress, block: Block) -> None:

@@ -1,7 +1,16 @@
 """Check a campaign folder against its seal, its journal and its manifest; every problem names its file.
 
-Any change that does not agree with seal and journal is found. Against someone who rewrites everything
-consistently the seal's digest, committed or published before the first run, is the evidence.
+Any change that does not agree with seal and journal is found: of a byte, of a length, of a name, of an order, and any file,
+link, pipe or empty folder that belongs to nothing. Modes, times and further names of a file do not count.
+
+What it cannot promise:
+- Against someone who rewrites everything consistently the seal's digest, committed or published before the first run, is the
+  evidence; of what the seal does not hold (times, load before a block, results) the manifest's or the journal's, published at the
+  close. Where nobody published one, a campaign that was made up or rewritten as a whole verifies.
+- Before the close the journal's last line has none after it. A change of it that keeps its form, and a tail that was taken away
+  together with what its lines tell of, look like a crash; so does a closed campaign whose last line and manifest are gone.
+- The runner writes down what kernel and clocks say. A host that lies, a clock that was set, a runner that was changed before it was
+  sealed, and what nobody recorded, such as campaigns that were begun and thrown away, are not found.
 """
 
 from __future__ import annotations
