@@ -51,8 +51,8 @@ PREREGISTRATION = (
 
 
 VERIFIED = (
-    "This page was made from a folder that verifies: its files are those that were adopted. That cannot show where they came from or "
-    "what was done to them before; the book's page on limits lists what verify cannot promise."
+    "This page was made from a folder that verifies: its files are those that were adopted. That cannot show where they "
+    "came from or what was done to them before; the book's page on limits lists what verify cannot promise."
 )
 
 

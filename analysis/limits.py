@@ -40,9 +40,10 @@ def computed_limits(report: PhaseReport) -> list[str]:
 
 
 VERIFIED = (
-    "This page was made from a folder that verifies: nothing in it disagrees with its seal, its journal and its manifest. That cannot show "
-    "that the folder was not rewritten as a whole, unless the seal's digest was published before the first run and the manifest's at "
-    "the close, nor that host and clocks told the truth; the book's page on limits lists what verify cannot promise."
+    "This page was made from a folder that verifies: nothing in it disagrees with its seal, its journal and its manifest. "
+    "That cannot show that the folder was not rewritten as a whole, unless the seal's digest was published before the first "
+    "run and the manifest's at the close, nor that host and clocks told the truth; the book's page on limits lists what "
+    "verify cannot promise."
 )
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from runner import close, engines, host, leftovers, ledger, seal, treekinds, verify
+from runner import close, engines, host, ledger, leftovers, seal, treekinds, verify
 from runner.errors import Refused, WrongUse
 from runner.files import fsync_folder
 from runner.interrupts import held

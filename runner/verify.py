@@ -113,7 +113,7 @@ def _seal(store: Store, plan: Plan, events: list[dict[str, Any]], report: Report
         report.problems.append("journal.jsonl: missing")
     elif not named or named[-1] != sealed.digest:
         report.problems.append(
-            f"seal.json: its digest is {sealed.digest}, the journal names {named[-1] if named else 'none'}"
+            f"seal.json: its digest is {sealed.digest}, journal.jsonl names {named[-1] if named else 'none'}"
         )
     if len(named) > 1:
         report.notes.append(f"sealed {len(named)} times before the first run")

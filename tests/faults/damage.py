@@ -27,7 +27,7 @@ def problems(folder: Path) -> list[str]:
         return [str(error)]
 
 
-@dataclass
+@dataclass(repr=False)
 class Copy:
     """A campaign's folder with the bytes that every file had at first."""
 
@@ -41,6 +41,9 @@ class Copy:
             if path.is_file()
         }
         self.folders = {path for path in self.folder.rglob("*") if path.is_dir()}
+
+    def __repr__(self) -> str:
+        return f"Copy({self.folder})"
 
     def write(self, name: str, data: bytes) -> None:
         (self.folder / name).write_bytes(data)
@@ -238,3 +241,5 @@ ANY = {
         a_line_dropped, lines_cut_off, a_line_moved, a_line_twice, a_line_rewritten, a_link, a_pipe, an_empty_folder,
     )
 }  # fmt: skip
+# Where there is no manifest yet, a journal that was rewritten with its chain is found only where it contradicts the rest.
+BEFORE_THE_CLOSE = [kind for kind in ANY if kind != "a_line_rewritten"]

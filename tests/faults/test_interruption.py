@@ -290,14 +290,16 @@ def test_killed_at_every_durable_step(tmp_path: Path, cache: Path) -> None:
 
 
 def test_a_process_that_outlived_its_runner_is_ended_before_its_run_is_recorded(tmp_path: Path, cache: Path) -> None:
-    """The runner is killed before its process has asked to be ended with it: the next session ends it, and records what it wrote."""
+    """Killed before its process has asked to be ended with it: the next session ends it, and records what it wrote."""
     campaign = campaigns.write(tmp_path, cache, cases=campaigns.CASES[:1], blocks=2)
     campaign.does("seal")
     killed_at(campaign, "event:run-start:1:after")
     first = campaign.orders()[0]
     partial = campaign.run_folder(first).with_name(f"{campaign.run_folder(first).name}.partial")
     partial.mkdir(parents=True)
-    with (partial / "stdout.txt").open("xb") as out:  # as it would have been started, without the wish to end with the runner
+    with (partial / "stdout.txt").open(
+        "xb"
+    ) as out:  # as it would have been started, without the wish to end with the runner
         orphan = subprocess.Popen(
             [sys.executable, "-c", "import time\nwhile True: print('at work', flush=True); time.sleep(0.01)"],
             stdout=out,

@@ -21,7 +21,7 @@ from tests import campaigns
 from tests.campaigns import Campaign, rechained
 from tests.faults import damage, sessions
 from tests.faults.boundaries import at_call
-from tests.faults.damage import ANY, JOURNAL, MANIFEST, Copy, problems
+from tests.faults.damage import ANY, BEFORE_THE_CLOSE, JOURNAL, MANIFEST, Copy, problems
 
 SETTINGS = {
     "deadline": None,
@@ -188,7 +188,7 @@ def found_under_way(copy: Copy, kind: str, data: st.DataObject) -> bool:
     return bool(told)
 
 
-@pytest.mark.parametrize("kind", ANY)
+@pytest.mark.parametrize("kind", BEFORE_THE_CLOSE)
 @settings(max_examples=6, **SETTINGS)
 @given(data=st.data())
 def test_any_change_of_a_campaign_under_way_is_found_or_what_a_crash_leaves(
@@ -199,7 +199,7 @@ def test_any_change_of_a_campaign_under_way_is_found_or_what_a_crash_leaves(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ANY)
+@pytest.mark.parametrize("kind", BEFORE_THE_CLOSE)
 @settings(max_examples=200, **SETTINGS)
 @given(data=st.data())
 def test_any_change_of_a_campaign_under_way_many_times(under_way: Copy, kind: str, data: st.DataObject) -> None:
