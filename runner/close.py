@@ -144,4 +144,9 @@ def manifest_digests(store: Store) -> dict[str, str]:
 
 def content_digests(store: Store) -> dict[str, str]:
     """Digest of every file but the manifest and the journal, which cannot hold its own."""
-    return {name: digest for name, digest in manifest_digests(store).items() if name != store.journal_path.name}
+    return without_journal(store, manifest_digests(store))
+
+
+def without_journal(store: Store, digests: dict[str, str]) -> dict[str, str]:
+    """What the journal's close is computed over, of all digests."""
+    return {name: digest for name, digest in digests.items() if name != store.journal_path.name}

@@ -98,6 +98,13 @@ def _lock_holder(path: Path) -> int | None:
     return None
 
 
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
 class Journal:
     """The journal open for writing; holds the campaign's lock while it is open."""
 
@@ -181,7 +188,16 @@ class Journal:
 
     def _write(self, line: bytes) -> None:
         """Put a whole line on disk, or leave the journal as it was."""
-        size = os.fstat(self._file.fileno()).st_size
+        own, there = os.fstat(self._file.fileno()), _stat(self.path)
+        if there is None or not os.path.samestat(own, there):
+            raise DataError(
+                str(self.path),
+                "the journal was removed or replaced under the runner",
+                expected=f"the file that this session opened, with {len(self.events)} lines",
+                found="no file" if there is None else "another file",
+                remedy="put that file back, and run again",
+            )
+        size = own.st_size
         if size != self._size:
             raise DataError(
                 str(self.path), "the journal changed under the runner", expected=f"{self._size} bytes", found=f"{size}"

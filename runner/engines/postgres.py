@@ -36,6 +36,8 @@ DATABASE = "bench"
 MOUNT = "/mnt"  # exists on every Linux; inside the server's own mounts it is covered by a tmpfs
 START_LIMIT_S = 30
 FOLDER_PREFIX = "benchbook-postgres-"
+# Of data in memory: in its folder, which goes with the server, not in /dev/shm, where a killed server, or initdb, would leave it.
+SHARED_MEMORY = ("dynamic_shared_memory_type", "mmap")
 
 HEALTH = """SELECT json_build_object(
  'server_version', current_setting('server_version'),
@@ -131,6 +133,7 @@ def initialise_commands(engine: plans.Engine, places: Places, password: str) -> 
         "--encoding=UTF8",
         "--locale=C",
         "--no-sync",
+        *(["-c", f"{SHARED_MEMORY[0]}={SHARED_MEMORY[1]}"] if engine.storage == "memory" else []),
         f"--auth={engine.authentication}",
         f"--pwfile={secret}",
     ]
@@ -167,8 +170,7 @@ def server_command(engine: plans.Engine, places: Places, cpus: str) -> list[str]
         "log_min_messages": "warning",
         "log_checkpoints": "off",
         "ssl": "off",
-        # In the data folder, which goes with the server, not in /dev/shm, where a killed server would leave it.
-        **({"dynamic_shared_memory_type": "mmap"} if engine.storage == "memory" else {}),
+        **(dict([SHARED_MEMORY]) if engine.storage == "memory" else {}),
         **engine.settings,
     }
     options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]

@@ -43,8 +43,13 @@ def nothing() -> None:
     """What else happens: nothing."""
 
 
-def at_boundary(number: int, then: Rest = nothing, watch: Callable[[str, Any, Any], None] | None = None) -> Rest:
-    """What installs the counter in a session: before the n-th such call `then` is done, and the session ends by kill -9."""
+def at_boundary(
+    number: int,
+    then: Rest = nothing,
+    watch: Callable[[str, Any, Any], None] | None = None,
+    by: signal.Signals = signal.SIGKILL,
+) -> Rest:
+    """What installs the counter in a session: before the n-th such call `then` is done, and a signal sent to itself."""
 
     def install() -> None:
         sessions.hurry()
@@ -59,7 +64,7 @@ def at_boundary(number: int, then: Rest = nothing, watch: Callable[[str, Any, An
                     left -= 1
                     if not left:
                         then()
-                        os.kill(os.getpid(), signal.SIGKILL)
+                        os.kill(os.getpid(), by)
 
         sys.setprofile(count)
 

@@ -99,7 +99,7 @@ def test_a_session_killed_at_every_boundary(template: Campaign) -> None:
     assert tries > 120
 
 
-def killed_in_recovery(template: Campaign, few: bool, tmp_path: Path) -> int:
+def killed_in_recovery(template: Campaign, few: bool) -> int:
     """A session is killed while its second process is at work or recorded; the recovery is killed at each boundary, and the
     recovery of that at one more."""
     tries = 0
@@ -122,15 +122,15 @@ def killed_in_recovery(template: Campaign, few: bool, tmp_path: Path) -> int:
     return tries
 
 
-def test_recovery_killed_at_a_few_boundaries(template: Campaign, tmp_path: Path) -> None:
+def test_recovery_killed_at_a_few_boundaries(template: Campaign) -> None:
     """kill -9 of the session that recovers, and of the one that recovers from that: a failed run stays failed."""
-    assert killed_in_recovery(template, few=True, tmp_path=tmp_path) == FEW
+    assert killed_in_recovery(template, few=True) == FEW
 
 
 @pytest.mark.slow
-def test_recovery_killed_at_every_boundary(template: Campaign, tmp_path: Path) -> None:
+def test_recovery_killed_at_every_boundary(template: Campaign) -> None:
     """kill -9 just before each change of the session that recovers, and once more after it: nothing is lost."""
-    tries = killed_in_recovery(template, few=False, tmp_path=tmp_path)
+    tries = killed_in_recovery(template, few=False)
     print(f"{tries} tries, {tries} survived, 0 lost")
     assert tries > 60
 
@@ -170,6 +170,42 @@ def test_a_power_cut_at_a_few_boundaries(template: Campaign) -> None:
 def test_a_power_cut_at_every_boundary(template: Campaign) -> None:
     """All that was not fsynced before each change is lost, simulated: what the journal tells of is there."""
     tries = power_cut(template, few=False)
+    print(f"{tries} tries, {tries} survived, 0 lost")
+    assert tries > 120
+
+
+def interrupted(template: Campaign, few: bool) -> int:
+    """Ctrl-C and SIGTERM by turns; the runner ends by itself, and says so in the journal once it has begun a session."""
+    tries = 0
+    for number in numbers(few, 5, 150):
+        campaign, witness = fresh(template), oracle.Witness()
+        by = (signal.SIGINT, signal.SIGTERM)[number % 2]
+        came = campaign.folder.parent / "came"
+        hook = at_boundary(number, then=came.touch, by=by)
+        session = sessions.ends(campaign, before=hook)
+        assert session.status in (0, 1, -by), f"boundary {number}: {session.said}"
+        assert "Traceback" not in session.said, f"boundary {number}: {session.said}"
+        if not came.exists():
+            break
+        tries += 1
+        if campaign.events("session-start") and campaign.events()[-1]["event"] != "session-start":
+            assert len(campaign.events("session-end")) == 1, f"boundary {number}: {session.said}"
+        assert verify(Store.open(campaign.folder)).problems == [], f"boundary {number}"
+        left = [path for path in campaign.folder.iterdir() if path.name.startswith(".")]
+        assert left == [], f"boundary {number}: {left}"
+        brought_to_its_end(campaign, witness, f"{by.name} at boundary {number}")
+    return tries
+
+
+def test_a_session_interrupted_at_a_few_boundaries(template: Campaign) -> None:
+    """Ctrl-C or SIGTERM anywhere in a session: it ends by itself, its records are whole, and the next one goes on."""
+    assert interrupted(template, few=True) == FEW
+
+
+@pytest.mark.slow
+def test_a_session_interrupted_at_every_boundary(template: Campaign) -> None:
+    """Ctrl-C or SIGTERM just before each change of a session: it ends by itself, and nothing is lost or left behind."""
+    tries = interrupted(template, few=False)
     print(f"{tries} tries, {tries} survived, 0 lost")
     assert tries > 120
 

@@ -22,9 +22,10 @@ import pytest
 from runner.store import Store
 from runner.verify import verify
 from tests import campaigns
-from tests.campaigns import Campaign
+from tests.campaigns import Campaign, wait_for
 from tests.faults import oracle, sessions
 from tests.faults.sessions import Session
+from tests.test_postgres import descendants, left_behind, nothing_new, served
 
 FAULTS = "exit:two:2 wrong:one:3"
 KILLS_OF_ONE = 10  # in one campaign, before it may come to its end
@@ -126,6 +127,30 @@ def process_killed(campaign: Campaign, generator: random.Random) -> tuple[Sessio
     return session, killed, f"the process at work after {delay:.4f} s"
 
 
+def server_killed(campaign: Campaign, generator: random.Random) -> tuple[Session, bool, str]:
+    """kill -9 of the server, or of one of its processes, after a time; the runner goes on, or says why it cannot."""
+    delay, whole = generator.uniform(0, 3.5), generator.random() < 0.7
+    session = sessions.start(campaign)
+    time.sleep(delay)
+    hit = False
+    while not hit and session.poll() is None:
+        servers = [pid for pid in descendants(session.pid) if "postgres" in name_of(pid)]
+        if servers:
+            os.kill(min(servers) if whole else generator.choice(sorted(servers)), signal.SIGKILL)
+            hit = True
+        time.sleep(POLL_S)
+    session.wait()
+    assert session.status in (0, 1), session.said
+    return session, hit, f"the server after {delay:.4f} s"
+
+
+def name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
+
+
 def one_campaign(
     template: Campaign, number: int, kinds: list[Callable[..., tuple[Session, bool, str]]], most: int
 ) -> tuple[int, dict[str, int]]:
@@ -182,3 +207,20 @@ def test_the_runner_killed_at_100_random_moments(template: Campaign) -> None:
     """kill -9 of the runner: the next session brings the campaign to its end, each planned run executed once."""
     tally = tried(template, 1000, 100, [runner_killed])
     assert (tally.tries, tally.survived) == (100, 100)
+
+
+@pytest.fixture(scope="module")
+def with_server(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Campaign:
+    """A sealed campaign with a real PostgreSQL: one case, two arms, two blocks."""
+    campaign = served(tmp_path_factory.mktemp("served"), cache, replacement_blocks=100)
+    assert sessions.ends(campaign, what="seal").status == 0
+    return campaign
+
+
+@pytest.mark.slow
+def test_the_server_killed_at_20_random_moments(with_server: Campaign) -> None:
+    """kill -9 of PostgreSQL or one of its processes, among kills of the runner: recorded as it was, nothing left behind."""
+    before = left_behind()
+    tally = tried(with_server, 3000, 20, [server_killed, server_killed, runner_killed], most=4)
+    assert (tally.tries, tally.survived) == (20, 20)
+    assert wait_for(lambda: nothing_new(before))
