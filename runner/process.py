@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import select
 import shutil
 import signal
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runner import containment
 from runner.errors import Missing, Refused
+from runner.files import writing
 
 PACKAGES = {
     "ip": "iproute2",
@@ -28,6 +31,7 @@ PACKAGES = {
     "git": "git",
 }
 PR_SET_CHILD_SUBREAPER = 36
+OOM_SCORE = 500  # of a run's process and its children: half of the memory there is counts as theirs
 RUN_PATH = "/usr/local/bin:/usr/bin:/bin"  # of a run's process
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -121,10 +125,19 @@ class Ended:
     cpus_allowed: str
 
 
-def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, stderr: Path, limit_s: float) -> Ended:
+def execute(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    stdout: Path,
+    stderr: Path,
+    limit_s: float,
+    file_limit: int | None = None,
+) -> Ended:
     """Run one process in a session of its own, its output straight into files; end its group at the limit.
 
-    Whatever it started ends with it, also what left its group: this process adopts its orphans.
+    Whatever it started ends with it, also what left its group: this process adopts its orphans. With `file_limit` (bytes)
+    the kernel lets no file that it writes grow beyond. When memory runs out it goes before the runner and the server.
+    Raises Unwritable when its output cannot be put on disk.
     """
     already_there = _children()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -134,7 +147,9 @@ def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, s
             list(argv), env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
         )
         timed_out = False
+        containment.leads(process.pid)
         try:
+            _limits(process.pid, file_limit)
             timed_out = not _ends_within(process.pid, limit_s)
         finally:
             # Also on the way out of an exception, and also when the leader is gone: its children may not be.
@@ -144,8 +159,10 @@ def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, s
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         _end_orphans(already_there)
-        for file in (out, err):
-            os.fsync(file.fileno())
+        containment.leads(0)
+        for path, file in ((stdout, out), (stderr, err)):
+            with writing(path):
+                os.fsync(file.fileno())
     signalled = os.WIFSIGNALED(status)
     return Ended(
         None if signalled else os.waitstatus_to_exitcode(status),
@@ -155,6 +172,17 @@ def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, s
         {name.removeprefix("ru_"): getattr(usage, name) for name in dir(usage) if name.startswith("ru_")},
         **observed,
     )
+
+
+def _limits(pid: int, file_limit: int | None) -> None:
+    """Set by the kernel's means from outside, so that nothing more is executed in front of what is timed."""
+    with contextlib.suppress(OSError):  # it has ended already
+        if file_limit is not None:
+            hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+            limit = file_limit if hard == resource.RLIM_INFINITY else min(file_limit, hard)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, hard))
+        adjustment = Path(f"/proc/{pid}/oom_score_adj")
+        adjustment.write_text(str(max(OOM_SCORE, int(adjustment.read_text()))))
 
 
 def _ends_within(pid: int, limit_s: float) -> bool:

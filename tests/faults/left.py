@@ -1,0 +1,68 @@
+"""What a campaign could leave on the machine, looked at before and after: processes, namespaces, mounts, cgroups, memory, folders."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from runner.containment import own_group
+from tests.campaigns import Campaign, alive
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _processes() -> list[int]:
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid)]
+
+
+def of_a_campaign(pid: int, folder: str) -> bool:
+    """Whether a process names the folder in its command or environment, or is in a control group of a runner."""
+    about = Path(f"/proc/{pid}")
+    named = any(folder in _read(about / name) for name in ("cmdline", "environ"))
+    return named or "/benchbook-" in _read(about / "cgroup")
+
+
+def left(folder: str) -> dict[str, set[str]]:
+    """Everything that is there now, by kind."""
+    memory, temporary = Path("/dev/shm"), Path(tempfile.gettempdir())
+    namespaces = set()
+    for pid in _processes():
+        for kind in ("net", "mnt", "ipc"):
+            with contextlib.suppress(OSError):
+                namespaces.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+    group = own_group()
+    return {
+        "processes": {str(pid) for pid in _processes() if pid != os.getpid() and of_a_campaign(pid, folder)},
+        "namespaces": namespaces,
+        "mounts": set(_read(Path("/proc/self/mountinfo")).splitlines()),
+        "control groups": {str(path) for path in group.rglob("benchbook-*/")} if group else set(),
+        "shared memory": {line.split()[1] for line in _read(Path("/proc/sysvipc/shm")).splitlines()[1:]},
+        "folders": {str(path) for place in (memory, temporary) for path in place.glob("*benchbook-*")},
+        "network links": set(os.listdir("/sys/class/net")),
+    }
+
+
+@contextlib.contextmanager
+def nothing_left(campaign: Campaign, limit_s: float = 10) -> Iterator[None]:
+    """Whatever happens inside: a moment later nothing is there that was not there before."""
+    folder = str(campaign.folder.parent)
+    before = left(folder)
+    yield
+    deadline = time.monotonic() + limit_s
+    while True:
+        after = left(folder)
+        new = {kind: names - before[kind] for kind, names in after.items() if names - before[kind]}
+        if not new:
+            break
+        assert time.monotonic() < deadline, f"left behind: {new}"
+        time.sleep(0.05)
+    assert not list(campaign.folder.rglob("*.partial")) or "close" not in {e["event"] for e in campaign.events()}
