@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +25,19 @@ def _processes() -> list[int]:
     return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if alive(pid)]
 
 
+def elsewhere(pid: int, folder: str) -> bool:
+    """Whether a process belongs to another test process, or to a runner at work on another campaign, of the same machine."""
+    while pid > 1:
+        command = _read(Path(f"/proc/{pid}/cmdline")).split("\0")
+        if pid == os.getpid() or any(folder in word for word in command):
+            return False
+        if any(word.endswith("pytest") for word in command) or command[1:3] == ["-m", "runner"]:
+            return True
+        fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+        pid = int(fields[1]) if fields else 0
+    return False
+
+
 def of_a_campaign(pid: int, folder: str) -> bool:
     """Whether a process names the folder in its command or environment, or is in a control group of a runner."""
     about = Path(f"/proc/{pid}")
@@ -32,23 +46,30 @@ def of_a_campaign(pid: int, folder: str) -> bool:
 
 
 def left(folder: str) -> dict[str, set[str]]:
-    """Everything that is there now, by kind."""
+    """Everything that is there now, by kind, but for what other tests on this machine have."""
     memory, temporary = Path("/dev/shm"), Path(tempfile.gettempdir())
+    here = [pid for pid in _processes() if not elsewhere(pid, folder)]
     namespaces = set()
-    for pid in _processes():
+    for pid in here:
         for kind in ("net", "mnt", "ipc"):
             with contextlib.suppress(OSError):
                 namespaces.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
     group = own_group()
+    named = [*(group.rglob("benchbook-*/") if group else ()), *memory.glob("benchbook-*"), *temporary.glob("benchbook-*")]
     return {
-        "processes": {str(pid) for pid in _processes() if pid != os.getpid() and of_a_campaign(pid, folder)},
+        "processes": {str(pid) for pid in here if pid != os.getpid() and of_a_campaign(pid, folder)},
         "namespaces": namespaces,
         "mounts": set(_read(Path("/proc/self/mountinfo")).splitlines()),
-        "control groups": {str(path) for path in group.rglob("benchbook-*/")} if group else set(),
+        "groups and folders": {str(path) for path in named if not _of_another(path, folder)},
         "shared memory": {line.split()[1] for line in _read(Path("/proc/sysvipc/shm")).splitlines()[1:]},
-        "folders": {str(path) for place in (memory, temporary) for path in place.glob("*benchbook-*")},
         "network links": set(os.listdir("/sys/class/net")),
     }
+
+
+def _of_another(path: Path, folder: str) -> bool:
+    """Whether the process whose number a name carries is at work elsewhere."""
+    numbers = re.findall(r"-(\d+)-", path.name)
+    return bool(numbers) and elsewhere(int(numbers[0]), folder)
 
 
 @contextlib.contextmanager
