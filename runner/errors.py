@@ -54,7 +54,7 @@ def unwritable(path: str, error: OSError, remedy: str = "") -> Unwritable:
 def os_error(error: OSError) -> BenchbookError:
     """An OSError that nothing nearer has explained, as a message."""
     return BenchbookError(
-        str(error.filename or "a file of the campaign"),
+        str(error.filename2 or error.filename or "a file of the campaign"),  # of two, the one that is written
         error.strerror or str(error),
         remedy=REMEDIES.get(error.errno or 0, ""),
     )

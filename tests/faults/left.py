@@ -1,4 +1,4 @@
-"""What a campaign could leave on the machine, looked at before and after: processes, namespaces, mounts, cgroups, memory, folders."""
+"""What a campaign could leave behind, before and after: processes, namespaces, mounts, control groups, memory, folders."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ def left(folder: str) -> dict[str, set[str]]:
             with contextlib.suppress(OSError):
                 namespaces.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
     group = own_group()
-    named = [*(group.rglob("benchbook-*/") if group else ()), *memory.glob("benchbook-*"), *temporary.glob("benchbook-*")]
+    engines = [path for place in (memory, temporary) for path in place.glob("benchbook-[!r]*")]  # not of `render`
+    named = [*(group.rglob("benchbook-*/") if group else ()), *engines]
     return {
         "processes": {str(pid) for pid in here if pid != os.getpid() and of_a_campaign(pid, folder)},
         "namespaces": namespaces,
-        "mounts": set(_read(Path("/proc/self/mountinfo")).splitlines()),
+        "mounts": {line.split()[4] for line in _read(Path("/proc/self/mountinfo")).splitlines()},
         "groups and folders": {str(path) for path in named if not _of_another(path, folder)},
         "shared memory": {line.split()[1] for line in _read(Path("/proc/sysvipc/shm")).splitlines()[1:]},
         "network links": set(os.listdir("/sys/class/net")),

@@ -16,7 +16,9 @@ from tests.campaigns import Campaign, alive, kill, wait_for
 from tests.faults.left import nothing_left
 
 GROUP = containment.available() == containment.GROUP
-needs_group = pytest.mark.skipif(not GROUP, reason="no control group (cgroup v2) can be made here: no root, or no cgroup v2")
+needs_group = pytest.mark.skipif(
+    not GROUP, reason="no control group (cgroup v2) can be made here: no root, or no cgroup v2"
+)
 
 
 def beside(campaign: Campaign, name: str) -> Path:
@@ -120,7 +122,9 @@ def test_a_control_group_disturbs_no_accounting(tmp_path: Path, cache: Path) -> 
     campaign = one_case(tmp_path, cache)
     campaign.does("run")
     for entry in campaign.trace():
-        record = campaign.record(next(o for o in campaign.orders() if (o["arm"], o["block"]) == (entry["arm"], entry["block"])))
+        record = campaign.record(
+            next(o for o in campaign.orders() if (o["arm"], o["block"]) == (entry["arm"], entry["block"]))
+        )
         assert record["cpus"]["allowed"] == record["cpus"]["planned"]
         used_ns = (record["rusage"]["utime"] + record["rusage"]["stime"]) * 1e9
         assert 0 < record["schedstat"]["run_ns"] <= record["process"]["wall_ns"]

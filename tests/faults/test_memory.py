@@ -85,8 +85,11 @@ def test_out_of_memory_is_a_failed_run(tmp_path: Path, cache: Path, limited: Pat
 
 def test_the_counter_of_a_process_in_a_limited_group(limited: Path) -> None:
     """A process is killed for memory: the counter of its own cgroup rises, and that of this process's cgroup does not."""
+
     def killed(folder: Path) -> str:
-        text = "".join((folder / name).read_text() for name in ("memory.oom_control", "memory.events") if (folder / name).exists())
+        text = "".join(
+            (folder / name).read_text() for name in ("memory.oom_control", "memory.events") if (folder / name).exists()
+        )
         return next(line for line in text.splitlines() if line.startswith("oom_kill "))
 
     own, before = host.group_oom_kills(), killed(limited)

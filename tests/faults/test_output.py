@@ -21,7 +21,9 @@ def test_a_flood_of_output_ends_at_the_plans_limit(tmp_path: Path, cache: Path) 
         [labels] = [e for e in campaign.orders() if (e["arm"], e["block"]) == ("one", 1)]
         record = campaign.record(labels)
         assert record["outcome"] == "failed"
-        assert record["reason"].startswith("output limit: stdout.txt reached 1 MB (rules.output_limit_mb); stderr ends: OSError")
+        assert record["reason"].startswith(
+            "output limit: stdout.txt reached 1 MB (rules.output_limit_mb); stderr ends: OSError"
+        )
         assert (campaign.run_folder(labels) / "stdout.txt").stat().st_size == 1_000_000
         assert sum(campaign.record(e)["outcome"] == "ok" for e in campaign.orders()) == 3
         campaign.does("verify")

@@ -212,6 +212,7 @@ def flood(_options: argparse.Namespace) -> int:
 
 def heedless(options: argparse.Namespace) -> int:
     """Fill the disk of its standard output, give the results there without looking at errors, and end as if all were well."""
+
     def put(data: bytes) -> int:
         try:
             return os.write(1, data)
@@ -272,7 +273,11 @@ def use_server(kind: str) -> None:
         os.kill(int(ask("SELECT pg_read_file('postmaster.pid')").split()[0]), signal.SIGKILL)
         time.sleep(0.3)
     if kind == "crash-backend":  # the server ends all connections and recovers by itself
-        ask("SELECT pg_sleep(0)" if os.kill(int(ask("SELECT min(pid) FROM pg_stat_activity WHERE backend_type = 'walwriter'")), 9) else "SELECT 1")
+        ask(
+            "SELECT pg_sleep(0)"
+            if os.kill(int(ask("SELECT min(pid) FROM pg_stat_activity WHERE backend_type = 'walwriter'")), 9)
+            else "SELECT 1"
+        )
 
 
 if __name__ == "__main__":
