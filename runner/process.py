@@ -139,8 +139,8 @@ def execute(
     the kernel lets no file that it writes grow beyond. When memory runs out it goes before the runner and the server.
     Raises Unwritable when its output cannot be put on disk.
     """
-    already_there = _children()
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    already_there = children()
+    adopt_orphans()
     with stdout.open("xb") as out, stderr.open("xb") as err:
         start = time.perf_counter_ns()
         process = subprocess.Popen(
@@ -158,7 +158,7 @@ def execute(
             _end_group(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        _end_orphans(already_there)
+        end_orphans(already_there)
         containment.leads(0)
         for path, file in ((stdout, out), (stderr, err)):
             with writing(path):
@@ -218,7 +218,13 @@ def _signal_name(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
-def _children() -> set[int]:
+def adopt_orphans() -> None:
+    """Have the kernel make this process the parent of its descendants whose own parent ends."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children() -> set[int]:
+    """The children of this process, those that wait to be reaped among them."""
     own, found = str(os.getpid()), set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
@@ -227,13 +233,23 @@ def _children() -> set[int]:
     return found
 
 
-def _end_orphans(known: set[int]) -> None:
-    """Kill and reap children that this process did not have before; theirs become its own, until none is left."""
-    while strays := _children() - known:
+def end_orphans(known: set[int], name: str = "") -> None:
+    """Kill and reap children that this process did not have before; theirs become its own, until none is left.
+
+    With a name only those of this name.
+    """
+    while strays := {pid for pid in children() - known if not name or _name(pid) == name}:
         for pid in strays:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _end_group(leader: int) -> None:

@@ -1,4 +1,4 @@
-"""What changed between seal and run, or between two sessions: host, trees, interpreter, harness, another runner. Each is refused."""
+"""What changed between two sessions, or during one: host, trees, interpreter, harness; and two runners at once. All refused."""
 
 from __future__ import annotations
 

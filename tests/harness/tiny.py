@@ -8,6 +8,7 @@ its environment it also writes a row to the campaign's server and reads it back.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -272,12 +273,21 @@ def use_server(kind: str) -> None:
     if kind == "crash-server":
         os.kill(int(ask("SELECT pg_read_file('postmaster.pid')").split()[0]), signal.SIGKILL)
         time.sleep(0.3)
-    if kind == "crash-backend":  # the server ends all connections and recovers by itself
-        ask(
-            "SELECT pg_sleep(0)"
-            if os.kill(int(ask("SELECT min(pid) FROM pg_stat_activity WHERE backend_type = 'walwriter'")), 9)
-            else "SELECT 1"
-        )
+    if kind == "crash-part":  # the server ends all connections and recovers by itself
+        os.kill(int(ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")), signal.SIGKILL)
+        for _ in range(100):
+            time.sleep(0.1)
+            with contextlib.suppress(subprocess.CalledProcessError):
+                ask("SELECT 1")
+                break
+    if kind in ("stop-server", "busy-backend"):
+        postmaster = int(ask("SELECT pg_read_file('postmaster.pid')").split()[0])
+        if kind == "busy-backend":  # a query that goes on, and a server that is gone
+            asked = [os.environ["PSQL"], "-X", "-c", "SELECT count(*) FROM generate_series(1, 1000000000) n"]
+            subprocess.Popen(asked, start_new_session=True)
+            time.sleep(0.3)
+        os.kill(postmaster, signal.SIGKILL if kind == "busy-backend" else signal.SIGSTOP)
+        ask("SELECT 1")
 
 
 if __name__ == "__main__":
