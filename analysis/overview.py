@@ -192,12 +192,19 @@ def _duration(events: list[Any]) -> str:
     sessions = [event for event in events if event["event"] == "session-start"]
     if not sessions:
         return "Nothing was executed."
-    start, end = (datetime.fromisoformat(event["time"]) for event in (sessions[0], events[-1]))
     many = f"{len(sessions)} sessions" if len(sessions) > 1 else "one session"
     return (
-        f"The runs took {duration_text((end - start).total_seconds())} in {many}, from {_minute(sessions[0]['time'])} to "
+        f"The runs took {duration_text(_seconds(sessions, events[-1]))} in {many}, from {_minute(sessions[0]['time'])} to "
         f"{_minute(events[-1]['time'])}."
     )
+
+
+def _seconds(sessions: list[Any], last: Any) -> float:
+    """From the first session's start to the last event: by the monotonic clock, unless the host was started again between."""
+    if len({session.get("boot_id") for session in sessions}) == 1 and "monotonic_ns" in last:
+        return float(last["monotonic_ns"] - sessions[0]["monotonic_ns"]) / 1e9
+    start, end = (datetime.fromisoformat(event["time"]) for event in (sessions[0], last))
+    return max(0.0, (end - start).total_seconds())
 
 
 def environment(store: Store, plan: Plan, report: PhaseReport) -> Markup:

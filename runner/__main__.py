@@ -21,7 +21,7 @@ from runner import close as closing
 from runner import conform as conforming
 from runner import execute, ledger, new, schedule, seal, starters
 from runner import verify as verifying
-from runner.errors import BenchbookError, WrongUse
+from runner.errors import BenchbookError, WrongUse, os_error
 from runner.journal import Journal
 from runner.journal import read as read_journal
 from runner.progress import Progress
@@ -43,7 +43,7 @@ def shows_errors(command: Callable[..., int | None]) -> Callable[..., None]:
             click.echo(f"error: {error}", err=True)
             sys.exit(error.exit_code)
         except OSError as error:  # a full disk, a folder that may not be written to
-            click.echo(f"error: {error.filename or 'a file of the campaign'}: {error.strerror or error}", err=True)
+            click.echo(f"error: {os_error(error)}", err=True)
             sys.exit(1)
         except KeyboardInterrupt:
             click.echo("interrupted; `run` goes on from here by the plan's rules", err=True)

@@ -131,6 +131,7 @@ class Rules(PlanPart):
     quiet_wait_s: Annotated[float, Field(ge=0, le=86_400), MayBeUndefined]
     busy_block: Annotated[Literal["mark", "refuse"], MayBeUndefined]
     replacement_blocks: Annotated[int, Field(ge=0, le=100), MayBeUndefined]
+    output_limit_mb: Annotated[int, Field(ge=1, le=100_000)] = 256
     checks: Checks
 
 

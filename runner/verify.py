@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from runner import close, ledger, orders, seal
+from runner import clock, close, ledger, orders, seal
 from runner.errors import BenchbookError, Refused
 from runner.files import file_sha256
 from runner.journal import read as read_journal
@@ -102,6 +102,7 @@ def _verify(store: Store, report: Report) -> None:
         )
     report.deviations = seal.deviations(sealed, plan)
     report.notes += [f"seal.json: warning: {text}" for text in sealed.content.get("warnings", [])]
+    report.notes += clock.notes(reading.events)
     report.notes += _host_paths(store, state)
 
 
