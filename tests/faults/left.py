@@ -55,16 +55,22 @@ def left(folder: str) -> dict[str, set[str]]:
             with contextlib.suppress(OSError):
                 namespaces.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
     group = own_group()
-    engines = [path for place in (memory, temporary) for path in place.glob("benchbook-[!r]*")]  # not of `render`
+    # Not of `render`, nor the folders that hold a test's own campaigns.
+    engines = [path for place in (memory, temporary) for path in place.glob("benchbook-[!rt]*")]
     named = [*(group.rglob("benchbook-*/") if group else ()), *engines]
     return {
         "processes": {str(pid) for pid in here if pid != os.getpid() and of_a_campaign(pid, folder)},
         "namespaces": namespaces,
         "mounts": {line.split()[4] for line in _read(Path("/proc/self/mountinfo")).splitlines()},
         "groups and folders": {str(path) for path in named if not _of_another(path, folder)},
-        "shared memory": {line.split()[1] for line in _read(Path("/proc/sysvipc/shm")).splitlines()[1:]},
+        "shared memory": {fields[1] for fields in _segments() if not elsewhere(int(fields[4]), folder)},
         "network links": set(os.listdir("/sys/class/net")),
     }
+
+
+def _segments() -> list[list[str]]:
+    """Shared memory of System V: key, number, mode, size, process that made it, and more."""
+    return [line.split() for line in _read(Path("/proc/sysvipc/shm")).splitlines()[1:]]
 
 
 def _of_another(path: Path, folder: str) -> bool:
