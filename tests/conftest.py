@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,15 @@ def sealed(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Campaign:
 
 @pytest.fixture(scope="session")
 def closed(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Campaign:
-    """A tiny campaign of three arms, sealed, executed and closed. Not to be changed: take a copy."""
-    campaign = campaigns.write(tmp_path_factory.mktemp("closed"), cache, arms=campaigns.ARMS)
+    """A tiny campaign of three arms, sealed, executed and closed. Not to be changed: take a copy.
+
+    BENCHBOOK_TEST_CLOSED is a folder in which it lies ready for other processes, and is made by the first: see mutants.py.
+    """
+    shared = os.environ.get("BENCHBOOK_TEST_CLOSED")
+    parent = Path(shared) if shared else tmp_path_factory.mktemp("closed")
+    if (parent / "tiny" / "MANIFEST.sha256").exists():
+        return Campaign(parent / "tiny", cache, parent / "tiny.trace")
+    campaign = campaigns.write(parent, cache, arms=campaigns.ARMS)
     campaign.does("seal")
     campaign.does("run", environment={"USER_SECRET": SECRET})
     return campaign
