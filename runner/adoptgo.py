@@ -31,6 +31,7 @@ _VERDICT = re.compile(r"^(FAIL\b|exit status )")  # of a whole process, whatever
 _USUAL = re.compile(
     r"^(PASS$|ok\s|\?\s|coverage: |testing: warning: |=== (RUN|NAME|CONT|PAUSE)\s|--- (BENCH|PASS): |\s+\S+_test\.go:\d+:)"
 )
+_GOES_ON = re.compile(r"--- FAIL\b|^FAIL\b")  # failures behind which Go goes on with another benchmark or package
 SUFFIX = re.compile(r"-[1-9][0-9]*$")
 
 
@@ -223,6 +224,11 @@ def _by_name(log: benchfmt.Log, lines: list[bytes], names: list[str]) -> dict[st
         for target in targets:
             if target not in found or (found[target].text.endswith(NO_RESULT) and fault.kind != "malformed"):
                 found[target] = fault  # why a benchmark has no result says more than that it has none
+    # A process that died measured nothing afterwards: what stands behind is of another one, that nothing sets apart.
+    died = next((fault for fault, _ in said if fault.kind == "failure" and not _GOES_ON.search(fault.text)), None)
+    for record in log.records if died else ():
+        if died and record.line > died.line:
+            found.setdefault(record.name, died)
     # Go writes a failed benchmark's name in both forms: one that was told with its suffix was told.
     suffixed = {SUFFIX.sub("", name) for name in found if SUFFIX.search(name)}
     return {name: fault for name, fault in found.items() if name in known.all or not name or name not in suffixed}

@@ -23,10 +23,10 @@ _ENDED = re.compile(
     r"|^(Killed|Terminated|Aborted|Segmentation fault|Bus error)( +\(core dumped\))?$"
     r"|^\S+: line [0-9]+: +[0-9]+ (Killed|Terminated|Aborted|Segmentation fault|Bus error)\b"
 )
-_ENDED_INSIDE = re.compile(r"\s--- FAIL\b|\s(panic|fatal error): ")
+_ENDED_INSIDE = re.compile(r"\s--- FAIL\b|\s(panic|fatal error|signal|SIG[A-Z]+): |\sexit status [1-9]")
 _SKIPPED = re.compile(r"(^|\s)--- SKIP\b")
-# No part of these can match what the part behind it matches: a long line is searched in linear time.
-_RESULT_INSIDE = re.compile(r"Benchmark\S{0,300}\s+[0-9]+\s+(?:[+-]?(?:[0-9.]|Inf|inf|nan)|NaN)\S*\s+\S")
+# No part of these can match for long what the part behind it matches: a long line is searched in linear time.
+_RESULT_INSIDE = re.compile(r"Benchmark[\S\x1c-\x1f]{0,300}\s+[0-9]+\s+(?:[+-]?(?:[0-9.]|Inf|inf|nan)|NaN)\S*\s+\S")
 _NAMELESS = re.compile(r"^\s*[0-9]+\s+(?:[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?|[+-]?Inf|NaN)\s+\S*/\S")
 EVENT = re.compile(r'^[ \t]*\{(?:"(?:Time|ImportPath)": ?"[^"\\n]*", ?)*"Action": ?"[a-z-]+"')
 _SUFFIX = re.compile(r"-[1-9][0-9]*$")
