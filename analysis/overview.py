@@ -86,7 +86,7 @@ def campaign_page(store: Store, plan: Plan, reports: Reports) -> str:
         "## Phases\n",
         raw(phase_table(reports)),
         "## How sure\n",
-        raw(bullets([*how_sure(reports), *beyond()])),
+        raw(bullets([*how_sure(reports), *beyond(has_drill(store, plan, reports))])),
         "## Method\n",
         raw(paragraphs(method(store, plan, reports))),
         "## Environment\n",
@@ -241,12 +241,23 @@ def how_sure(reports: Reports) -> list[str]:
     return [*_runs(reports), *null_sentences(reports), *_warnings(reports)]
 
 
-def beyond() -> list[Markup]:
-    """Where the pages on seeds and on calibration are."""
+LABELS = "labels"  # name of the page on labels
+
+
+def has_drill(store: Store, plan: Plan, reports: Reports) -> bool:
+    """Whether a campaign has a page on labels: where it was executed here, closed, and is no shortened copy."""
+    return bool(reports) and not store.brought and not plan.campaign.short
+
+
+def beyond(drilled: bool) -> list[Markup]:
+    """Where the pages on seeds, on calibration and on labels are."""
     seeds, calibration = link("seeds.html", "Seeds"), link("calibration.html", "Calibration, simulated")
+    labels = link(f"{LABELS}.html", "Labels, damaged on purpose")
+    more = [Markup(f"{labels}: what the checks find in damaged copies of its aggregate, and what is restored.")]
     return [
         Markup(f"{seeds}: every percentile interval and claim under 200 seeds."),
         Markup(f"{calibration}: what the intervals cover at these numbers of blocks."),
+        *(more if drilled else []),
     ]
 
 

@@ -24,6 +24,7 @@ import papermill
 from analysis import (
     calibration_page,
     exports,
+    labels_page,
     overview,
     page,
     published,
@@ -115,26 +116,38 @@ def render_campaign(store: Store, say: Say, *, phase: str | None = None, seed: i
 
 
 STAMP = "% made from this, and its own text: "  # a comment at the end of such a page
-BEYOND = {"seeds": seeds_page.page, "calibration": calibration_page.page}  # pages of a whole campaign, by name
+BEYOND = ("seeds", "calibration", overview.LABELS)  # pages of a whole campaign, by name
 
 
 def write_beyond(store: Store, plan: Plan, folder: Path, say: Say) -> None:
-    """Write the pages on seeds and calibration where they are stale; of a campaign without paired phases there are none.
+    """Write the pages on seeds, calibration and labels where they are stale, and take away those that the campaign has not.
 
     They take seconds, so that each bears the digest of what it was made from, and stays while that is the same.
     """
-    reports = {name: report for name, report in _reports(store, plan).items() if report.paired}
-    for name, make in BEYOND.items():
+    makers = _beyond(store, plan)
+    for name in BEYOND:
         target = folder / f"{name}.md"
-        if not reports:
+        if name not in makers:
             target.unlink(missing_ok=True)
             continue
         made_from = _digest(json.dumps(staleness_key(store, store.plan_path, None), sort_keys=True))
         text, _, stamp = target.read_text(encoding="utf-8").rpartition(STAMP) if target.is_file() else ("", "", "")
         if stamp.split() != [made_from, _digest(text)]:
             say(f"rendering {store.folder.name}, {name}")
-            text = make(reports) + "\n"
+            text = makers[name]() + "\n"
             target.write_text(f"{text}{STAMP}{made_from} {_digest(text)}\n", encoding="utf-8")
+
+
+def _beyond(store: Store, plan: Plan) -> dict[str, Callable[[], str]]:
+    """What writes each page that a campaign has: on seeds and calibration with paired phases, on labels with runs of its own."""
+    every = _reports(store, plan)
+    reports = {name: report for name, report in every.items() if report.paired}
+    found: dict[str, Callable[[], str]] = {}
+    if reports:
+        found |= {"seeds": lambda: seeds_page.page(reports), "calibration": lambda: calibration_page.page(reports)}
+    if overview.has_drill(store, plan, every):
+        found[overview.LABELS] = lambda: labels_page.page(store, plan, store.ledger())
+    return found
 
 
 def _digest(text: str) -> str:

@@ -19,7 +19,7 @@ from sphinx_external_toc.api import Document, FileItem, GlobItem, TocTree
 
 RENDER = (sys.executable, "-m", "analysis", "render")
 PAGES = "phases/*/*"  # the glob entry of _toc.yml
-AFTER = ("seeds", "calibration")  # pages of a campaign that come after its phases
+AFTER = ("seeds", "calibration", "labels")  # pages of a campaign that come after its phases
 LAST_LINES = 20
 
 
