@@ -7,7 +7,7 @@ from collections import Counter
 
 from analysis import drill, tables
 from analysis.drill import Drill, Outcome
-from analysis.overview import raw
+from analysis.escaping import raw
 from analysis.page_parts import bullets, paragraphs
 from analysis.page_trees import short_digest
 from analysis.sentences import listed

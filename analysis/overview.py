@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,16 +10,16 @@ from typing import Any
 
 from analysis import figures, headlines, limits, page, page_design, page_trees, tables
 from analysis.arms import arm_places
+from analysis.escaping import escaped, markdown, raw
 from analysis.formats import duration_text
 from analysis.intervals import coverage_words
 from analysis.page_parts import bullets, link, paragraphs
 from analysis.report import PhaseReport
 from analysis.sentences import listed
-from analysis.tables import Markup, escaped
+from analysis.tables import Markup
 from runner.plan import Plan
 from runner.store import Ledger, Store
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|$~^@:&])")
 Reports = Mapping[str, PhaseReport]
 
 
@@ -46,21 +45,6 @@ def state(store: Store) -> str:
         return "draft"
     ledger = store.ledger()
     return "closed" if ledger.closed else "running" if ledger.started else "sealed"
-
-
-def markdown(text: str) -> str:
-    """Text as text inside Markdown: every character that could be markup is escaped."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
-
-
-def raw(markup: str) -> str:
-    """Our own HTML inside a page; nothing where there is none, since an empty directive is an error.
-
-    Blank lines would not end the directive, but a fence would.
-    """
-    if not markup.strip():
-        return ""
-    return f"``````{{raw}} html\n{markup}\n``````\n"
 
 
 def page_address(phase: str, prefix: str = "") -> str:

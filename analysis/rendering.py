@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -33,12 +34,14 @@ from analysis import (
     same_question,
     seeds_page,
 )
+from analysis.escaping import markdown
 from analysis.report import PROJECT, PhaseReport, assert_phase, open_report
 from runner import seal
 from runner.errors import DataError
 from runner.plan import Plan
 from runner.store import Store
 
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"  # of a campaign
 PAGES = PROJECT / "book" / "phases"
 DATA = PROJECT / "data"
 BESIDE = ("estimates", "metrics", "forest")  # what a page offers for download, by name
@@ -49,14 +52,24 @@ Say = Callable[[str], None]
 
 
 def campaigns() -> list[Store]:
-    """Every campaign below data/, by name."""
-    return [Store(path.parent) for path in sorted(DATA.glob("*/plan.toml"))]
+    """Every campaign below data/, by name. Raises DataError for a folder that no campaign can be called after."""
+    return [_named(Store(path.parent)) for path in sorted(DATA.glob("*/plan.toml"))]
+
+
+def _named(store: Store) -> Store:
+    # The name of the folder stands in commands, addresses and names of pages.
+    if not re.fullmatch(NAME, store.folder.name):
+        raise DataError(
+            f"data/{store.folder.name!r}", "a folder that no campaign can be called after",
+            expected="letters, digits, dot, hyphen and underscore, at most 64", remedy="rename the folder",
+        )  # fmt: skip
+    return store
 
 
 def render(stores: list[Store], say: Say, *, phase: str | None = None, seed: int | None = None) -> None:
     """Verify and render campaigns. Raises DataError naming what does not hold; pages that hold stay as they are."""
     for store in stores:  # all of them first: the pages of one may show another's estimates
-        verified(store)
+        verified(_named(store))
     for store in stores:
         render_campaign(store, say, phase=phase, seed=seed)
     write_front(say)
@@ -257,7 +270,7 @@ def write_page(
     store: Store, plan: Plan, phase: str, target: Path, notebook: Any, key: dict[str, Any], seed: int | None
 ) -> None:
     """Give an executed notebook its title, its downloads and its stamp, and write it into the book."""
-    notebook.cells[0].source = f"# Phase {phase}: {overview.markdown(plan.phases[phase].title)}"
+    notebook.cells[0].source = f"# Phase {phase}: {markdown(plan.phases[phase].title)}"
     report = _reports(store, plan)[phase] if seed is None else open_report(store.folder, phase, seed)
     notebook.cells.append(nbformat.v4.new_markdown_cell(downloads(report, target)))
     notebook.metadata.pop("papermill", None)
