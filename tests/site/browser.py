@@ -165,6 +165,8 @@ class Browser:
                     break
                 raise
             self._events.append(event)
+            if event["method"] == "Page.javascriptDialogOpening":  # it would wait for a person
+                self._page("Page.handleJavaScriptDialog", accept=False)
             loaded = loaded or event["method"] == "Page.loadEventFired"
         return self._seen()
 

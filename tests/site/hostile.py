@@ -71,7 +71,7 @@ WORDS = (
     "'onmouseover='bbx(0)'",
     "&lt;script&gt;bbx(0)",
 )
-HARNESS = '''
+HARNESS = """
 import json, sys
 case, arm, block, repeats, texts = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), json.loads(sys.argv[5])
 for number, text in enumerate(texts["lines"]):
@@ -82,7 +82,7 @@ if texts["fails"] and (arm, block) == ("two", 2):
 for repeat in range(repeats):
     pairs = " ".join(f"{1000 + 10 * number + 7 * block + repeat + len(arm)} {unit}" for number, unit in enumerate(texts["units"]))
     print(f"Benchmark{case} 10 {pairs}")
-'''
+"""
 
 
 class Hostile:
@@ -168,8 +168,9 @@ def plan(hostile: Hostile, name: str) -> dict[str, Any]:
         return f"{name}: {place}"
 
     cpus = sorted(os.sched_getaffinity(0))
-    cases = [hostile.word(at(f"case {i}"), i) for i in range(len(WORDS))]
-    units = [hostile.word(at(f"unit {i}"), i + 3) for i in range(3)]
+    first = 4 * ("executed", "adopted", "figures").index(name)  # together they have every word
+    cases = [hostile.word(at(f"case {i}"), first + i) for i in range(len(WORDS) // 3)]
+    units = [hostile.word(at(f"unit {i}"), first + 6 + i) for i in range(3)]
     trees = {
         tree: {"kind": "programs", "what": hostile.lines(at(f"tree {tree}")), "programs": [str(hostile.folder / "tool")],
                "version": [[str(hostile.folder / "tool")]]}
@@ -181,7 +182,17 @@ def plan(hostile: Hostile, name: str) -> dict[str, Any]:
         "units": units,
         "fails": True,
     }
-    argv = ["{python}", "-B", "-I", "{harness}/hostile.py", "{case}", "{arm}", "{block}", "{repeats}", "{parameters.texts}"]
+    argv = [
+        "{python}",
+        "-B",
+        "-I",
+        "{harness}/hostile.py",
+        "{case}",
+        "{arm}",
+        "{block}",
+        "{repeats}",
+        "{parameters.texts}",
+    ]
     argv.append(bare(hostile.line(at("command"))))
     phase = {
         "title": hostile.lines(at("phase title")),
@@ -230,7 +241,6 @@ def plan(hostile: Hostile, name: str) -> dict[str, Any]:
             "title": hostile.lines(at("title")),
             "question": hostile.lines(at("question")),
             "payload_seed": 1,
-            "short": hostile.lines(at("short")) if name == "short" else "",
         },
         "statistics": {"primary": "t", "level": 0.95, "resamples": 100, "seed": 1},
         "host": {"cpus": {"housekeeping": f"{cpus[0]}", "server": f"{cpus[0]}", "client": f"{cpus[-1]}"}},
@@ -269,3 +279,74 @@ def executed(hostile: Hostile) -> None:
     done = subprocess.run(run, cwd=hostile.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr  # one run fails, by plan
     assert '"event":"close"' in (folder / "journal.jsonl").read_text(), done.stderr
+
+
+def adopted(hostile: Hostile) -> None:
+    """Logs from elsewhere under names and a plan full of payloads, with the record of a host; paired, and unpaired."""
+    source = hostile.folder / hostile.number("adopted: folder", "logs<b id=bbx0>`x`")
+    described = plan(hostile, "adopted")
+    phase = described["phases"]["P"]
+    described["phases"]["U"] = {**phase, "title": hostile.lines("adopted: title of the unpaired phase"), "claims": []}
+    cases = [case["name"] for case in phase["cases"]]
+    units = [metric["unit"] for metric in phase["metrics"]]
+    below = hostile.number("adopted: name of a folder", "in <img src=x-bbx onerror=bbx(0)> `html` [a](x)")
+    said = hostile.line("adopted: said by logs")
+    for number, arm in enumerate(("one", "two")):
+        for block in (1, 2):
+            texts = []
+            for place, case in enumerate(cases):
+                pairs = " ".join(f"{900 + 50 * number + 9 * block + place} {unit}" for unit in units)
+                texts.append(f"said: {said}\nBenchmark{case} 10 {pairs}\n" * 2)
+                if (place, arm, block) == (1, "two", 2):
+                    texts[-1] = f"said: {said}\npanic: {said}\n"
+                where = source / below / str(place) / f"{block}-{arm}.txt"
+                where.parent.mkdir(parents=True, exist_ok=True)
+                where.write_text(texts[-1])
+            texts[1] = ""
+            (source / f"{arm}{block}.txt").write_text("".join(texts))
+    record = json.loads((hostile.data / "executed" / "host.json").read_text())
+    record["identity"]["cpu_model"] = hostile.lines("adopted: processor")
+    record["details"]["governor"] = hostile.lines("adopted: governor")
+    (source / "host.json").write_text(json.dumps(record))
+    left_out = hostile.number("adopted: file left out", "left <svg onload=bbx(0)>.log")
+    (source / left_out).write_text("x")
+    folder = hostile.data / "adopted"
+    folder.mkdir()
+    (folder / "plan.toml").write_text(document(described))
+    maps = [f"{below}/{place}/{{block}}-{{arm}}.txt:phase=P" for place in range(len(cases))]
+    maps += [f"{arm}{block}.txt:phase=U,arm={arm}" for arm in ("one", "two") for block in (1, 2)]
+    arguments = [part for text in (*maps, "host.json:as=host") for part in ("--map", text)]
+    command = ["-m", "runner", "adopt", str(source), "--into", str(folder), *arguments, "--ignore", "left*"]
+    hostile.python(*command)
+
+
+def figures(hostile: Hostile) -> None:
+    """Figures that others published, without logs."""
+    described = plan(hostile, "figures")
+    phase = described["phases"]["P"]
+    cases = [case["name"] for case in phase["cases"]]
+    word = hostile.line("figures: word for a unit")
+    published = {
+        "units": {word: phase["metrics"][0]["unit"]},
+        "campaign": {
+            "id": "figures",
+            **{key: hostile.lines(f"figures: {key}") for key in ("host", "server", "network", "go", "source", "harness")},
+            "engine": {hostile.line("figures: key of the engine"): hostile.lines("figures: engine")},
+            "bootstrap": {"method": hostile.lines("figures: method")},
+        },
+        "designs": {"P": {key: hostile.lines(f"figures: {key}") for key in
+                          ("source", "read_benchtime", "write_benchtime", "user_keys_cleared")}
+                    | {key: [hostile.lines(f"figures: {key}")] for key in ("metrics", "checks")}},
+        "estimates": [
+            {"phase": "P", "contrast": "two/one", "metric": word, "case": case, "ratio": 0.9 + place / 100,
+             "text": hostile.lines(f"figures: text {place}"), "note": hostile.lines(f"figures: note {place}"), "one_us": 2.5}
+            | ({"ci": [0.5, 1.5]} if place % 2 else {})
+            for place, case in enumerate(cases)
+        ],
+        "remarks": [{"phase": "P", "text": hostile.lines("figures: remark")},
+                    {"phase": "P", "text": "not explained " + hostile.lines("figures: open remark")}],
+    }  # fmt: skip
+    folder = hostile.data / "figures"
+    folder.mkdir()
+    (folder / "plan.toml").write_text(document(described))
+    (folder / "published.toml").write_text(document(published))
