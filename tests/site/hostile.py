@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -71,8 +72,29 @@ WORDS = (
     "'onmouseover='bbx(0)'",
     "&lt;script&gt;bbx(0)",
 )
+SECRET_FILES = {
+    ".netrc": "machine example.org login me password {}\n",
+    ".pgpass": "*:*:*:*:{}\n",
+    ".gitconfig": "[http]\n\textraHeader = Authorization: {}\n",
+    ".config/pip/pip.conf": "[global]\nextra-index-url = https://me:{}@example.org/simple\n",
+    ".config/benchbook/notes": "{}\n",
+    ".ssh/id_ed25519": "{}\n",
+}
+SECRET_VARIABLES = {
+    "USER_SECRET": "{}",
+    "PGPASSWORD": "{}",
+    "GITHUB_TOKEN": "{}",
+    "AWS_SECRET_ACCESS_KEY": "{}",
+    "DATABASE_URL": "postgres://me:{}@127.0.0.1/x",
+    "PIP_EXTRA_INDEX_URL": "https://me:{}@example.org/simple",
+    "PATH_{}": "a name with it",
+}
 HARNESS = """
-import json, sys
+import json, os, sys
+with open(os.environ["PASSWORDS"], "a") as file:
+    print(os.environ["PGPASSWORD"], file=file)
+known = "PATH LANG TZ PYTHONDONTWRITEBYTECODE LC_CTYPE PGUSER PGDATABASE PGPASSWORD PGSSLMODE PGHOST PGPORT TEXT PASSWORDS"
+assert set(os.environ) <= set(known.split()), sorted(os.environ)
 case, arm, block, repeats, texts = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), json.loads(sys.argv[5])
 for number, text in enumerate(texts["lines"]):
     print(f"said{number}: {text}")
@@ -89,7 +111,9 @@ class Hostile:
     """A project with an executed, an adopted and a figures-only campaign; every text of theirs is a payload."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.texts, self._count = folder, {}, 0
+        self.folder, self._count = folder, 0
+        self.texts: dict[str, str] = {}
+        self.secret = secrets.token_hex(16)  # what the user has that starts runner and build, in many places
         for name in PARTS:
             source = PROJECT / name
             if source.is_dir():
@@ -103,6 +127,22 @@ class Hostile:
         self.data = folder / "data"
         self.data.mkdir()
         self.html = folder / "book" / "_build" / "html"
+        self.home = folder / f"home-{self.secret}"
+        for name, text in SECRET_FILES.items():
+            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / name).write_text(text.format(self.secret))
+
+    @property
+    def passwords(self) -> list[str]:
+        """What the server's password was in each run."""
+        return (self.folder / "passwords").read_text().split()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of a user with secrets: in variables, in files of the home folder, in the name of that folder."""
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        told = {name.format(self.secret): text.format(self.secret) for name, text in SECRET_VARIABLES.items()}
+        return kept | told | {"HOME": str(self.home), "BENCHBOOK_CACHE": str(self.folder / ".cache")}
 
     def number(self, where: str, text: str) -> str:
         """A text with a number of its own in place of its zeros."""
@@ -124,14 +164,13 @@ class Hostile:
         """A payload without a space."""
         return self.number(where, WORDS[kind % len(WORDS)])
 
-    def python(self, *argv: str) -> subprocess.CompletedProcess[str]:
+    def python(self, *argv: str, status: int = 0) -> subprocess.CompletedProcess[str]:
         """Run Python in the copied project."""
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        environment["BENCHBOOK_CACHE"] = str(self.folder / ".cache")
+        command = [sys.executable, *argv]
         done = subprocess.run(
-            [sys.executable, *argv], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        assert done.returncode == status, done.stdout[-3000:] + done.stderr[-3000:]
         return done
 
     def build(self) -> subprocess.CompletedProcess[str]:
@@ -273,11 +312,19 @@ def executed(hostile: Hostile) -> None:
     folder = hostile.data / "executed"
     (folder / "harness").mkdir(parents=True)
     (folder / "harness" / "hostile.py").write_text(HARNESS)
-    (folder / "plan.toml").write_text(document(plan(hostile, "executed")))
+    described = plan(hostile, "executed")
+    described["network"] = {"kind": "loopback"}
+    described["engine"] = {
+        "kind": "postgres", "version": "18", "storage": "memory", "authentication": "scram-sha-256",
+        "settings": {"fsync": "off", "shared_buffers": "16MB", "max_connections": "10", "io_method": "sync",
+                     "cluster_name": hostile.word("setting of the server", 0)},
+    }  # fmt: skip
+    described["phases"]["P"]["environment"]["PASSWORDS"] = str(hostile.folder / "passwords")
+    (folder / "plan.toml").write_text(document(described))
     hostile.python("-m", "runner", "seal", str(folder))
-    run = [sys.executable, "-m", "runner", "run", str(folder)]
-    done = subprocess.run(run, cwd=hostile.folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr  # one run fails, by plan
+    link = hostile.folder / f"link-{hostile.secret}"  # so that the runner's own command line has a secret
+    link.symlink_to(hostile.data)
+    done = hostile.python("-m", "runner", "run", str(link / "executed"), status=1)  # one run fails, by plan
     assert '"event":"close"' in (folder / "journal.jsonl").read_text(), done.stderr
 
 

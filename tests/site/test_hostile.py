@@ -6,6 +6,7 @@ import html
 import importlib.util
 import json
 import re
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,7 +76,10 @@ def pages(project: Hostile) -> list[str]:
     found = [project.html / "index.html", project.html / "method.html", *project.html.glob("phases/**/*.html")]
     found += project.html.glob("_downloads/**/*.svg")
     names = sorted(path.relative_to(project.html).as_posix() for path in found)
-    return [*names, *(f"search.html?q={words}" for words in SEARCHES)]
+    # The search page shows the title of a section to whoever asks for half of it.
+    titles = [html.unescape(title) for title in search_index(project)["alltitles"] if MARK in title]
+    halves = [urllib.parse.quote(title[: len(title) // 2 + 9]) for title in titles[:3]]
+    return [*names, *(f"search.html?q={words}" for words in (*SEARCHES, *halves))]
 
 
 def test_a_hostile_campaign_executes_nothing_in_a_browser(project: Hostile, browser: Browser) -> None:
@@ -161,6 +165,30 @@ def test_no_secret_file_is_brought_in_and_downloads_are_what_they_say(project: H
             assert CANARY.encode() not in path.read_bytes(), path
     for path in project.html.glob("_downloads/**/*.json"):
         json.loads(path.read_text())
+
+
+def test_no_secret_of_the_user_or_the_server_is_in_the_campaign_or_the_site(project: Hostile) -> None:
+    """Secrets in the runner's environment, home folder and command line, and its server's password: in no published byte."""
+    passwords = project.passwords
+    assert len(set(passwords)) == 1 and len(passwords) == 16 and len(passwords[0]) > 20
+    hidden = [text.encode() for text in (project.secret, passwords[0])]
+    published = [path for top in (project.data, project.folder / "book") for path in top.rglob("*") if path.is_file()]
+    assert {"run.json", "journal.jsonl", "phase_p.ipynb", "searchindex.js", "phase_p.html"} <= {
+        p.name for p in published
+    }
+    assert [
+        path for path in published for text in hidden if text in path.read_bytes() or text in str(path).encode()
+    ] == []
+
+
+def test_what_is_recorded_of_the_environment_is_an_allow_list(project: Hostile) -> None:
+    """run.json has the variables of the plan, the engine and four of the runner's own, and no other; the password is a mark."""
+    planned = {"TEXT", "PASSWORDS"}
+    for path in project.data.glob("executed/runs/**/run.json"):
+        recorded = json.loads(path.read_text())["environment"]
+        assert recorded.keys() - planned == {"PATH", "LANG", "TZ", "PYTHONDONTWRITEBYTECODE", "PGUSER", "PGDATABASE",
+                                             "PGPASSWORD", "PGSSLMODE", "PGHOST", "PGPORT"}  # fmt: skip
+        assert recorded["PGPASSWORD"] == "{secret}"
 
 
 def test_a_page_of_the_built_site_names_no_payload_in_its_head(project: Hostile) -> None:
