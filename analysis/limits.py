@@ -10,7 +10,7 @@ from analysis.checks import marked_blocks
 from analysis.intervals import coverage_words, covers
 from analysis.report import PhaseReport
 from analysis.sentences import block_words, listed
-from runner.plan import Engine, Plan
+from runner.plan import Engine, Network, Plan
 
 
 def computed_limits(report: PhaseReport) -> list[str]:
@@ -27,6 +27,7 @@ def computed_limits(report: PhaseReport) -> list[str]:
         *page_trees.same_binaries(report.seal, report.identifier),
         host(report),
         server(report),
+        *open_server(report.engine, report.network),
         *(delays.sentences(report) if report.network.delay_us else []),
         *clients(report),
         blocks(report),
@@ -45,6 +46,16 @@ VERIFIED = (
     "run and the manifest's at the close, nor that host and clocks told the truth; the book's page on limits lists what "
     "verify cannot promise."
 )
+
+
+def open_server(engine: Engine, network: Network) -> list[str]:
+    """That a server without passwords listened where any process of the host reaches it."""
+    if engine.kind == "foundationdb" and network.kind == "loopback":
+        return [
+            "The server asks no password and listened on the host's loopback interface: any process of the host could have "
+            "reached it. With network.kind = veth it is reached from its namespaces alone."
+        ]
+    return []
 
 
 def stopped(report: PhaseReport) -> str | None:

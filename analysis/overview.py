@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,16 +10,16 @@ from typing import Any
 
 from analysis import figures, headlines, limits, page, page_design, page_trees, tables
 from analysis.arms import arm_places
+from analysis.escaping import escaped, markdown, raw
 from analysis.formats import duration_text
 from analysis.intervals import coverage_words
 from analysis.page_parts import bullets, link, paragraphs
 from analysis.report import PhaseReport
 from analysis.sentences import listed
-from analysis.tables import Markup, escaped
+from analysis.tables import Markup
 from runner.plan import Plan
 from runner.store import Ledger, Store
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|$~^@:&])")
 Reports = Mapping[str, PhaseReport]
 
 
@@ -48,21 +47,6 @@ def state(store: Store) -> str:
     return "closed" if ledger.closed else "running" if ledger.started else "sealed"
 
 
-def markdown(text: str) -> str:
-    """Text as text inside Markdown: every character that could be markup is escaped."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
-
-
-def raw(markup: str) -> str:
-    """Our own HTML inside a page; nothing where there is none, since an empty directive is an error.
-
-    Blank lines would not end the directive, but a fence would.
-    """
-    if not markup.strip():
-        return ""
-    return f"``````{{raw}} html\n{markup}\n``````\n"
-
-
 def page_address(phase: str, prefix: str = "") -> str:
     """Where a phase's page lies, seen from its campaign's page or from one that is above it by ``prefix``."""
     return f"{prefix}phase_{phase.lower()}.html"
@@ -86,7 +70,7 @@ def campaign_page(store: Store, plan: Plan, reports: Reports) -> str:
         "## Phases\n",
         raw(phase_table(reports)),
         "## How sure\n",
-        raw(bullets([*how_sure(reports), *beyond()])),
+        raw(bullets([*how_sure(reports), *beyond(has_drill(store, plan, reports))])),
         "## Method\n",
         raw(paragraphs(method(store, plan, reports))),
         "## Environment\n",
@@ -248,12 +232,23 @@ def how_sure(reports: Reports) -> list[str]:
     return [*_runs(reports), *null_sentences(reports), *_warnings(reports)]
 
 
-def beyond() -> list[Markup]:
-    """Where the pages on seeds and on calibration are."""
+LABELS = "labels"  # name of the page on labels
+
+
+def has_drill(store: Store, plan: Plan, reports: Reports) -> bool:
+    """Whether a campaign has a page on labels: where it was executed here, closed, and is no shortened copy."""
+    return bool(reports) and not store.brought and not plan.campaign.short
+
+
+def beyond(drilled: bool) -> list[Markup]:
+    """Where the pages on seeds, on calibration and on labels are."""
     seeds, calibration = link("seeds.html", "Seeds"), link("calibration.html", "Calibration, simulated")
+    labels = link(f"{LABELS}.html", "Labels, damaged on purpose")
+    more = [Markup(f"{labels}: what the checks find in damaged copies of its aggregate, and what is restored.")]
     return [
         Markup(f"{seeds}: every percentile interval and claim under 200 seeds."),
         Markup(f"{calibration}: what the intervals cover at these numbers of blocks."),
+        *(more if drilled else []),
     ]
 
 

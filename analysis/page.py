@@ -9,6 +9,7 @@ from typing import Any
 
 from analysis import adopted, headlines, page_design, tables
 from analysis import limits as bounds
+from analysis.escaping import escaped
 from analysis.intervals import index_digest
 from analysis.page_parts import Section, bullets, heading, paragraphs, section
 from analysis.page_shared import (
@@ -30,7 +31,7 @@ from analysis.page_shared import (
 )
 from analysis.report import PhaseReport, open_report
 from analysis.sentences import listed
-from analysis.tables import Markup, escaped
+from analysis.tables import Markup
 from runner.errors import DataError
 
 __all__ = [
