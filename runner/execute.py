@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from runner import close, engines, host, ledger, seal, treekinds
+from runner import close, engines, host, ledger, protocol, seal, treekinds
 from runner.errors import Refused, WrongUse
 from runner.files import fsync_folder
 from runner.journal import Event, Journal, utc_now
@@ -57,6 +57,7 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
         )
     seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
+        plan = protocol.settled(store, journal)
         sealed = seal.assert_unchanged(store, plan, journal.events)
         assert_same_host(store, plan)
         state = ledger.fold(store.orders(), journal.events)
@@ -169,7 +170,7 @@ def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress, ses
         end = recovered_end(store, labels)
         if end is None:
             cause = ledger.interruption_cause(labels, journal.events, session["boot_id"])
-            end = record_interrupted(store, plan, session["seal"], labels, cause)
+            end = record_interrupted(store, plan, protocol.seals_of_runs(journal.events)[labels], labels, cause)
         journal.append("run-end", labels=asdict(labels), **asdict(end), recovered=True)
     state = ledger.fold(orders, journal.events)
     for labels, end in state.ends.items():
