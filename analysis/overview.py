@@ -183,7 +183,8 @@ def method(store: Store, plan: Plan, reports: Reports) -> list[str]:
         "in a counterbalanced order that is part of the plan. A ratio is the geometric mean over blocks of the block's "
         "ratio; a block's value of an arm is the median of its process's repeats.",
         f"The {first.primary} interval leads, at level {statistics.level:g}, {amendments.primary_words(first.history)}; the "
-        f"{other} interval stands beside it. The percentile interval comes from {statistics.resamples} resamples with seed {statistics.seed} "
+        f"{other} interval stands beside it. The percentile interval comes from {statistics.resamples} resamples "
+        f"with seed {statistics.seed} "
         f"({coverage}).",
         f"{amendments.sealed_words(store, first.history, _minute(first.seal.content['sealed']))}; the seal's SHA-256 is "
         f"{first.seal.digest}. "

@@ -58,7 +58,7 @@ def _verify(store: Store, report: Report) -> None:
         found[0].append(found[1])
     verify_amended.planned(store, list(reading.events), report)
     _runs(store, state, sealed, protocol.seals_of_runs(reading.events), report)
-    _files(store, plan, state, verify_amended.names(store, sealed, list(reading.events)), report)
+    _files(store, plan, state, verify_amended.names(store), report)
     report.state = "closed" if state.closed else "running" if state.started else "sealed"
     _metrics(store, plan, state, metrics, report)
     if state.closed:

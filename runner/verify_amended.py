@@ -63,6 +63,9 @@ def chain(store: Store, sealed: seal.Seal, events: list[Event], report: Report) 
             report.problems.append(f"{name}: missing")
         elif file_sha256(path) != digest:
             report.problems.append(f"{name}: changed (sealed {digest[:12]}, found {file_sha256(path)[:12]})")
+    for name in sorted(names(store) - expected.keys()):
+        if not name.split("/")[1].endswith(PARTIAL):  # of an amendment that was not recorded: `under_way` told of it
+            report.problems.append(f"{name}: a file that belongs to nothing here")
     if not report.problems:
         _versions(store, sealed, events, report)
         report.notes += [words(amendment, len(amendment.before)) for amendment in protocol.amendments(store)]
@@ -103,6 +106,8 @@ def _versions(store: Store, sealed: seal.Seal, events: list[Event], report: Repo
 def planned(store: Store, events: list[Event], report: Report) -> None:
     """The orders of every version are what its plan and what was begun before come to."""
     changes = protocol.amended(events)
+    if changes and report.problems:
+        return  # versions that are not as recorded say nothing about the orders
     last = len(changes) + 1
     paths = [protocol.file_of(store, number, last, store.plan_path.name) for number in range(1, last)]
     plans = [load_plan(path) for path in (*paths, store.plan_path)]
@@ -124,10 +129,9 @@ def _compare(store: Store, number: int, last: int, expected: tuple[Labels, ...],
     report.problems.append(f"{store.relative(path)}: not what plan.toml and its seeds expand to")
 
 
-def names(store: Store, sealed: seal.Seal, events: list[Event]) -> set[str]:
-    """The files below protocol/ that belong there, by path below the campaign, and those of an amendment under way."""
-    partial = {name for name in store.files() if name.startswith("protocol/") and name.split("/")[1].endswith(PARTIAL)}
-    return set(protocol.expected_files(sealed.content, events)) | partial
+def names(store: Store) -> set[str]:
+    """The files below protocol/: `chain` has looked at each of them."""
+    return {name for name in store.files() if name.startswith("protocol/")}
 
 
 def words(amendment: Amendment, runs: int) -> str:
