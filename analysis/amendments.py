@@ -110,7 +110,8 @@ def sentences(found: History, phase: str) -> list[str]:
         if changed and found.before(amendment, phase):
             told.append(
                 f"Amendment {amendment.number}, made after {found.share(amendment, phase)} of this phase, changed "
-                f"{', '.join(changed)}: for the runs before it this was not preregistered. Reason given: {amendment.why}."
+                f"{', '.join(changed)}: for the runs before it this was not preregistered. Reason given: "
+                f"{amendment.why.rstrip('.')}."
             )
     return told
 

@@ -185,6 +185,18 @@ def expected_files(sealed: Mapping[str, Any], events: Iterable[Event]) -> dict[s
     return names
 
 
+def differences(store: Store, sealed: Mapping[str, Any], events: Iterable[Event]) -> list[str]:
+    """Kept files that are not there, or not as they were kept, each named."""
+    told = []
+    for name, digest in expected_files(sealed, events).items():
+        path = store.folder / name
+        if not path.is_file():
+            told.append(f"{name}: missing")
+        elif file_sha256(path) != digest:
+            told.append(f"{name}: changed (kept {digest[:12]}, found {file_sha256(path)[:12]})")
+    return told
+
+
 # ---- staging, commit, and what a killed runner left ---------------------------------------------------
 
 

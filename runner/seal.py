@@ -252,6 +252,7 @@ def assert_unchanged(store: Store, plan: Plan, journal_events: list[dict[str, An
         )
     after = f"before the first run: python -m runner seal {store.shown()}; later, in the open: {amend_command(store)}"
     problems = file_differences(seal, sealed_files(store, plan))
+    problems += protocol.differences(store, seal.content, journal_events)
     if problems:
         raise Refused(
             str(store.folder),

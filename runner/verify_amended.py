@@ -56,13 +56,8 @@ def chain(store: Store, sealed: seal.Seal, events: list[Event], report: Report) 
             previous = str(event["seal"])
     if previous != sealed.digest:
         report.problems.append(f"seal.json: its digest is {sealed.digest}, the journal names {previous or 'none'}")
+    report.problems += protocol.differences(store, sealed.content, events)
     expected = protocol.expected_files(sealed.content, events)
-    for name, digest in expected.items():
-        path = store.folder / name
-        if not path.is_file():
-            report.problems.append(f"{name}: missing")
-        elif file_sha256(path) != digest:
-            report.problems.append(f"{name}: changed (sealed {digest[:12]}, found {file_sha256(path)[:12]})")
     for name in sorted(names(store) - expected.keys()):
         if not name.split("/")[1].endswith(PARTIAL):  # of an amendment that was not recorded: `under_way` told of it
             report.problems.append(f"{name}: a file that belongs to nothing here")
@@ -131,7 +126,8 @@ def _compare(store: Store, number: int, last: int, expected: tuple[Labels, ...],
 
 def names(store: Store) -> set[str]:
     """The files below protocol/: `chain` has looked at each of them."""
-    return {name for name in store.files() if name.startswith("protocol/")}
+    paths = store.protocol_folder.rglob("*")
+    return {store.relative(path) for path in paths if path.is_file() or path.is_symlink()}
 
 
 def words(amendment: Amendment, runs: int) -> str:

@@ -29,7 +29,7 @@ from runner.plan import PhaseEngine, PhaseNetwork, Plan
 from runner.protocol import ranges
 from runner.store import Store
 from runner.verify import verify
-from tests import amending, small
+from tests import amending, campaigns, small
 from tests.amending import CLAIM, WHY, amend, append, content, edit, problems
 from tests.campaigns import PROJECT, Campaign, rechained
 
@@ -47,6 +47,13 @@ def two_blocks(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Campaig
 def begun(two_blocks: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     monkeypatch.setenv("BENCHBOOK_CACHE", str(two_blocks.cache))
     return two_blocks.copy(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def unchanged(two_blocks: Campaign, tmp_path_factory: pytest.TempPathFactory) -> tuple[Campaign, dict[str, bytes]]:
+    """A copy for amendments that are refused, so that nothing of it changes; and what it holds."""
+    copy = two_blocks.copy(tmp_path_factory.mktemp("unchanged"))
+    return copy, content(copy)
 
 
 # ---- what runs rest on --------------------------------------------------------------------------------
@@ -84,15 +91,18 @@ REFUSED: list[tuple[str, str, str, str]] = [  # key path; after; old; new
 @pytest.mark.parametrize(
     ("path", "after", "old", "new"), REFUSED, ids=[f"{entry[0]}-{i}" for i, entry in enumerate(REFUSED)]
 )
-def test_what_runs_rest_on_cannot_be_amended(begun: Campaign, path: str, after: str, old: str, new: str) -> None:
-    edit(begun, old, new, after)
-    before = content(begun)
+def test_what_runs_rest_on_cannot_be_amended(
+    unchanged: tuple[Campaign, dict[str, bytes]], path: str, after: str, old: str, new: str
+) -> None:
+    campaign, before = unchanged
+    edit(campaign, old, new, after)
     with pytest.raises(Refused) as caught:
-        amend(begun)
+        amend(campaign)
     assert path in caught.value.where, caught.value
     assert RUN in caught.value.found
     assert "runs of phase T rest on this" in caught.value.problem
-    assert content(begun) == before
+    (campaign.folder / "plan.toml").write_bytes(before["plan.toml"])
+    assert content(campaign) == before
 
 
 def test_a_phase_or_case_that_has_begun_cannot_go_nor_its_blocks(begun: Campaign) -> None:
@@ -104,18 +114,11 @@ def test_a_phase_or_case_that_has_begun_cannot_go_nor_its_blocks(begun: Campaign
     path.write_text(text.replace('[[phases.T.cases]]\nname = "Load"', '[[phases.T.cases]]\nname = "Other"'))
     with pytest.raises(Refused, match=r"phases\.T\.cases\[Load\]: it has runs"):
         amend(begun)
-    three = amend_blocks(begun, text, 5)
+    path.write_text(text)
     begun.does("run", "--phase", "T")
-    path.write_text(three.replace("blocks = 5", "blocks = 4", 1))
+    edit(begun, "blocks = 3", "blocks = 2", "[phases.T]")
     with pytest.raises(Refused, match=r"phases\.T\.blocks: more blocks of case Load have begun"):
         amend(begun)
-
-
-def amend_blocks(campaign: Campaign, text: str, blocks: int) -> str:
-    changed = text.replace("blocks = 3", f"blocks = {blocks}", 1)
-    (campaign.folder / "plan.toml").write_text(changed)
-    amend(campaign)
-    return changed
 
 
 def test_a_lock_and_a_harness_of_the_campaigns_own_cannot_change_under_runs(begun: Campaign) -> None:
@@ -134,7 +137,7 @@ def test_a_lock_and_a_harness_of_the_campaigns_own_cannot_change_under_runs(begu
 def test_the_harness_that_lies_in_the_campaign_is_guarded_too(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = amending.two_phases(tmp_path, cache, name="own")
+    campaign = campaigns.write(tmp_path, cache, name="own", blocks=2, cases=("Load",))
     edit(campaign, 'source = "tests/harness"\n', "")
     (campaign.folder / "harness").mkdir()
     shutil.copy(PROJECT / "tests" / "harness" / "tiny.py", campaign.folder / "harness")
@@ -154,8 +157,6 @@ def test_the_harness_that_lies_in_the_campaign_is_guarded_too(
     append(campaign, CLAIM)
     amend(campaign)
     assert problems(campaign) == []
-    campaign.does("run")
-    campaign.does("verify")
 
 
 # ---- what may be changed ------------------------------------------------------------------------------
@@ -238,9 +239,8 @@ def test_phases_and_cases_without_runs_may_go_and_new_ones_come(begun: Campaign)
     path.write_text(path.read_text()[: text.index("[phases.U]")])
     amend(begun, "U and V are left out")
     assert {entry["phase"] for entry in begun.orders()} == {"T"}
-    begun.does("run")
-    assert begun.does("verify").stdout.count("note: amendment") == 2
-    assert len(begun.events("run-end")) == 12
+    notes = verify(Store.open(begun.folder)).notes
+    assert [note.startswith(f"amendment {number}") for number, note in enumerate(notes, start=1)] == [True] * 2
 
 
 def test_a_tree_of_a_phase_without_runs_may_change_and_its_lock_is_kept(begun: Campaign) -> None:
@@ -392,6 +392,12 @@ def test_a_tree_or_an_engine_that_is_not_what_runs_were_made_with(
         amend(begun)
 
 
+def test_run_refuses_a_copy_that_was_changed(begun: Campaign) -> None:
+    (begun.folder / "protocol" / "1" / "plan.toml").unlink()
+    done = begun.call("run")
+    assert (done.returncode, "protocol/1/plan.toml: missing" in done.stderr) == (1, True)
+
+
 def test_run_says_how_a_changed_plan_is_amended(begun: Campaign) -> None:
     append(begun, CLAIM.replace("phases.T", "phases.U"))
     done = begun.call("run")
@@ -450,35 +456,35 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_a_mended_runner_is_listed_and_the_sealed_one_kept(begun: Campaign, project: Path, kept: bool) -> None:
-    if not kept:
-        shutil.rmtree(begun.folder / "protocol")
-        resealed(begun, lambda document: document.pop("kept"))
-    begun.project = project
+def test_a_mended_runner_is_listed_and_the_sealed_one_kept(tmp_path: Path, cache: Path, project: Path) -> None:
+    """Also of a campaign whose plan was not kept: the plan does not change."""
+    campaign = campaigns.write(tmp_path, cache, name="mended", blocks=2, cases=("Load",))
+    amending.begin(campaign, "event:block-end:1:after")
+    shutil.rmtree(campaign.folder / "protocol")
+    resealed(campaign, lambda document: document.pop("kept"))
+    campaign.project = project
     for name in ("runner/progress.py", "analysis/model.py", "tests/harness/tiny.py"):
         with (project / name).open("a") as file:
             file.write("# mended\n")
     (project / "runner" / "new_module.py").write_text('"""New."""\n')
-    before = content(begun)
-    done = begun.call("run")
+    before = content(campaign)
+    done = campaign.call("run")
     assert (done.returncode, "this is not the runner that was sealed" in done.stderr) == (1, True)
-    done = begun.does("amend", "--why", "the runner was mended")
-    assert (
-        "  runner: as-run/runner/new_module.py, as-run/runner/progress.py\n  analysis: analysis/model.py" in done.stderr
-    )
-    after = content(begun)
+    done = campaign.does("amend", "--why", "the runner was mended")
+    listed = "  runner: as-run/runner/new_module.py, as-run/runner/progress.py\n  analysis: analysis/model.py"
+    assert listed in done.stderr
+    after = content(campaign)
     name = "as-run/runner/progress.py"
     assert after[f"protocol/1/{name}"] == before[name] != after[name]
     assert "protocol/1/as-run/runner/plan.py" not in after
     assert after["harness/tiny.py"] == before["harness/tiny.py"]
     assert after["orders.json"] == before["orders.json"]
-    begun.does("run")
-    verified = begun.does("verify").stdout
+    campaign.does("run")
+    verified = campaign.does("verify").stdout
     assert "deviation: harness" in verified
     assert "deviation: runner" not in verified
-    assert re.search(r"note: amendment 1, .* after 4 runs: the runner was mended; changed runner \(as-run/", verified)
-    assert len(begun.events("run-end")) == 24
+    assert re.search(r"note: amendment 1, .* after 2 runs: the runner was mended; changed runner \(as-run/", verified)
+    assert len(campaign.events("run-end")) == 4
 
 
 # ---- a campaign that goes on under its amendments ------------------------------------------------------
