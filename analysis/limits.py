@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from analysis import delays, page_trees
+from analysis import amendments, delays, page_trees
 from analysis.checks import marked_blocks
 from analysis.intervals import coverage_words, covers
 from analysis.report import PhaseReport
@@ -23,6 +23,7 @@ def computed_limits(report: PhaseReport) -> list[str]:
     return [
         *([stop] if stop else []),
         *missing_runs(report),
+        *amendments.sentences(report.history, report.identifier),
         *deviations(report),
         *page_trees.same_binaries(report.seal, report.identifier),
         host(report),
@@ -230,7 +231,8 @@ def blocks(report: PhaseReport) -> str:
     percentile, t = coverage_words("percentile", count, level), coverage_words("t", count, level)
     simulated = " (both simulated, under normal block noise)" if level == 0.95 and covers("percentile", count) else ""
     return (
-        f"{count} blocks give limited resolution. The {report.primary} interval leads, as preregistered; "
+        f"{count} blocks give limited resolution. The {report.primary} interval leads, "
+        f"{amendments.primary_words(report.history)}; "
         f"the percentile interval is {percentile}; the t interval {t}{simulated}."
     )
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from runner import close, containment, engines, host, ledger, leftovers, seal, treekinds, verify
+from runner import close, containment, engines, host, ledger, leftovers, protocol, seal, treekinds, verify
 from runner.errors import DataError, Refused, WrongUse
 from runner.files import fsync_folder
 from runner.interrupts import held
@@ -61,6 +61,7 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
     seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
         _tell_torn(journal, progress)
+        plan = protocol.settled(store, journal)
         sealed = seal.assert_unchanged(store, plan, journal.events)
         assert_same_host(store, plan)
         state = ledger.fold(store.orders(), journal.events)
@@ -73,7 +74,7 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
         state = ledger.fold(store.orders(), journal.events)
         if not state.outstanding() and not ledger.interrupted_runs(state):
             close.sweep(store)
-            verify.assert_as_recorded(store, plan, state)
+            verify.assert_as_recorded(store, plan, state, journal.events)
             close.close(store, plan, journal, state)
     return _without_result(state)
 
@@ -195,7 +196,7 @@ def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress, ses
         end = recovered_end(store, labels)
         if end is None:
             cause = ledger.interruption_cause(labels, journal.events, session["boot_id"])
-            end = record_interrupted(store, plan, session["seal"], labels, cause)
+            end = record_interrupted(store, plan, protocol.seals_of_runs(journal.events)[labels], labels, cause)
         journal.append("run-end", labels=asdict(labels), **asdict(end), recovered=True)
     state = ledger.fold(orders, journal.events)
     for labels, end in state.ends.items():
