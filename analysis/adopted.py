@@ -15,11 +15,12 @@ from analysis import adopted_limits, figures, headlines, page_design, page_share
 from analysis.adopted_logs import runs_of, said_by_logs
 from analysis.arms import arm_places
 from analysis.drawing import Picture
+from analysis.escaping import escaped
 from analysis.intervals import index_digest
 from analysis.page_parts import Section, bullets, folded, heading, paragraphs, section
 from analysis.report import PhaseReport, undefined_statistics
 from analysis.sentences import interval_name, listed
-from analysis.tables import Markup, escaped
+from analysis.tables import Markup
 from runner.store import AdoptedRun
 
 ADOPTED = "adopted, not executed here"

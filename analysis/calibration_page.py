@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from analysis import tables
 from analysis.calibration import NOISES, SIMULATIONS, Cell, Draw, calibrate, power_curve, resampled
 from analysis.drawing import INK, LINE, SOFT, Picture, Sheet, bare, picture
+from analysis.escaping import raw
 from analysis.formats import fixed
-from analysis.overview import raw
 from analysis.page_parts import bullets, paragraphs
 from analysis.report import PhaseReport
 from analysis.sentences import listed

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from analysis import tables
 from analysis.arms import arm_places
 from analysis.drawing import LINE, SOFT, Picture, Sheet, arm_style, bare, elided, picture
+from analysis.escaping import escaped
 from analysis.formats import DASH, fixed, three_digits
 from analysis.report import PhaseReport
 from analysis.scales import linear_ticks, value_axis
@@ -103,7 +104,7 @@ def table(report: PhaseReport) -> Markup:
 def _table(covariate: Covariate, found: Sequence[Count], arms: Sequence[str]) -> Markup:
     own = [count for count in found if count.covariate == covariate.name]
     if not own:
-        return Markup(f"<p>{tables.escaped(f'No good run recorded {covariate.name}.')}</p>")
+        return Markup(f"<p>{escaped(f'No good run recorded {covariate.name}.')}</p>")
     rows = []
     for case in dict.fromkeys(count.case for count in own):
         by_arm = {count.arm: count for count in own if count.case == case}

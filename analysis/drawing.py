@@ -8,7 +8,6 @@ parsed as formulas.
 from __future__ import annotations
 
 import base64
-import html
 import io
 import itertools
 import math
@@ -20,7 +19,10 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+
+from analysis.escaping import escaped, printable
 
 WIDE = 7.2  # inches; 691 CSS pixels, the width of the theme's text column
 NARROW = 3.4  # inches; 326 CSS pixels, what a phone of 360 has left
@@ -92,7 +94,7 @@ class Picture:
         return (
             '<figure class="bb-figure"><picture>'
             f'<source media="(max-width: {PHONE}px)" srcset="{narrow}">'
-            f'<img src="{wide}" alt="{html.escape(self.alt, quote=True)}">'
+            f'<img src="{wide}" alt="{escaped(self.alt)}">'
             "</picture></figure>"
         )
 
@@ -118,7 +120,7 @@ def svg(figure: Figure) -> bytes:
     """The figure as SVG: no date, no outside font, the same bytes for the same input."""
     out = io.BytesIO()
     with matplotlib.rc_context(_STYLE):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        _all_printable(figure).savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
 
 
@@ -126,8 +128,17 @@ def png(figure: Figure, dpi: int = 200) -> bytes:
     """The figure as PNG."""
     out = io.BytesIO()
     with matplotlib.rc_context(_STYLE):
-        figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
+        _all_printable(figure).savefig(out, format="png", dpi=dpi, metadata={"Software": None})
     return out.getvalue()
+
+
+def _all_printable(figure: Figure) -> Figure:
+    """The figure, its texts without characters that cannot be seen: in an SVG file some of them are an error."""
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if (clean := printable(text.get_text())) != text.get_text():
+            text.set_text(clean)
+    return figure
 
 
 def _data_address(image: bytes) -> str:
@@ -157,7 +168,7 @@ class Sheet:
 
 def elided(label: str, most: int) -> str:
     """A label of at most ``most`` characters; what is left out in its middle is an ellipsis."""
-    clean = "".join(char if char.isprintable() else "\ufffd" for char in label)
+    clean = printable(label, keep="")
     if len(clean) <= most:
         return clean
     head = (most - 1) // 2

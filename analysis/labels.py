@@ -12,6 +12,7 @@ import csv
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from analysis.model import Estimate, EstimateWarning
 from analysis.samples import run_samples
@@ -62,12 +63,9 @@ def check_labels(store: Store, plan: Plan, ledger: Ledger | None = None) -> Labe
     if store.state() == "adopted":
         return check_adopted(store, store.adoption())
     ledger = ledger or store.ledger()
-    report = LabelReport()
-    entries = ledger.labels()
-    report.planned_runs = len(entries)
-    expected = _expected_rows(store, plan, ledger, report)
+    expected, report = expected_rows(store, plan, ledger)
     _foreign_folders(store, ledger, report)
-    _compare_rows(store, expected, report)
+    compare_rows(store.metrics_path, expected, report)
     return report
 
 
@@ -82,7 +80,7 @@ def check_adopted(store: Store, adoption: Adoption) -> LabelReport:
         for value in run.values
     )
     report.rows_expected = rows.total()
-    _compare_rows(store, rows, report)
+    compare_rows(store.metrics_path, rows, report)
     return report
 
 
@@ -115,8 +113,10 @@ def asserted(store: Store, report: LabelReport) -> LabelReport:
     return report
 
 
-def _expected_rows(store: Store, plan: Plan, ledger: Ledger, report: LabelReport) -> Counter[Row]:
+def expected_rows(store: Store, plan: Plan, ledger: Ledger) -> tuple[Counter[Row], LabelReport]:
+    """Every row that the aggregate must have, by the raw logs, and what does not hold of the runs themselves."""
     rows: Counter[Row] = Counter()
+    report = LabelReport(planned_runs=len(ledger.labels()))
     for labels in ledger.labels():
         if labels not in ledger.ends:
             # A run that a rule kept from being executed (void block, stopped phase) has a reason; another one is missing.
@@ -142,7 +142,7 @@ def _expected_rows(store: Store, plan: Plan, ledger: Ledger, report: LabelReport
         except DataError as error:
             report.problems.append(str(error))
     report.rows_expected = rows.total()
-    return rows
+    return rows, report
 
 
 def _row(labels: Labels, repeat: int, metric: str, value: float) -> Row:
@@ -160,16 +160,20 @@ def _foreign_folders(store: Store, ledger: Ledger, report: LabelReport) -> None:
     ]
 
 
-def _compare_rows(store: Store, expected: Counter[Row], report: LabelReport) -> None:
-    name = store.metrics_path.name
-    if not store.metrics_path.is_file():
+def compare_rows(aggregate: Path, expected: Counter[Row], report: LabelReport) -> None:
+    """Compare an aggregate, row by row, with the rows that it must have. What does not hold goes into the report."""
+    name = aggregate.name
+    if not aggregate.is_file():
         if expected:
             report.problems.append(f"missing: {name}")
         return
     remaining = expected.copy()
     lines: dict[int, Row] = {}
-    with store.metrics_path.open(newline="", encoding="utf-8", errors="replace") as file:
+    with aggregate.open(newline="", encoding="utf-8", errors="replace") as file:
         reader = csv.DictReader(file)
+        twice = [column for column, count in Counter(reader.fieldnames or ()).items() if count > 1]
+        if twice:  # a reader of names would take one of them
+            report.problems.append(f"{name}:1: the heading has {', '.join(twice)} twice")
         for entry in reader:
             report.rows += 1
             row = _read_row(entry)

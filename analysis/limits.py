@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from analysis import delays, page_trees
+from analysis import amendments, delays, page_trees
 from analysis.checks import marked_blocks
 from analysis.intervals import coverage_words, covers
 from analysis.report import PhaseReport
 from analysis.sentences import block_words, listed
-from runner.plan import Engine, Plan
+from runner.plan import Engine, Network, Plan
 
 
 def computed_limits(report: PhaseReport) -> list[str]:
@@ -23,10 +23,12 @@ def computed_limits(report: PhaseReport) -> list[str]:
     return [
         *([stop] if stop else []),
         *missing_runs(report),
+        *amendments.sentences(report.history, report.identifier),
         *deviations(report),
         *page_trees.same_binaries(report.seal, report.identifier),
         host(report),
         server(report),
+        *open_server(report.engine, report.network),
         *(delays.sentences(report) if report.network.delay_us else []),
         *clients(report),
         blocks(report),
@@ -45,6 +47,16 @@ VERIFIED = (
     "run and the manifest's at the close, nor that host and clocks told the truth; the book's page on limits lists what "
     "verify cannot promise."
 )
+
+
+def open_server(engine: Engine, network: Network) -> list[str]:
+    """That a server without passwords listened where any process of the host reaches it."""
+    if engine.kind == "foundationdb" and network.kind == "loopback":
+        return [
+            "The server asks no password and listened on the host's loopback interface: any process of the host could have "
+            "reached it. With network.kind = veth it is reached from its namespaces alone."
+        ]
+    return []
 
 
 def stopped(report: PhaseReport) -> str | None:
@@ -219,7 +231,8 @@ def blocks(report: PhaseReport) -> str:
     percentile, t = coverage_words("percentile", count, level), coverage_words("t", count, level)
     simulated = " (both simulated, under normal block noise)" if level == 0.95 and covers("percentile", count) else ""
     return (
-        f"{count} blocks give limited resolution. The {report.primary} interval leads, as preregistered; "
+        f"{count} blocks give limited resolution. The {report.primary} interval leads, "
+        f"{amendments.primary_words(report.history)}; "
         f"the percentile interval is {percentile}; the t interval {t}{simulated}."
     )
 

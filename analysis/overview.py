@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from analysis import figures, headlines, limits, page, page_design, page_trees, tables
+from analysis import amendments, figures, headlines, limits, page, page_design, page_trees, tables
 from analysis.arms import arm_places
+from analysis.escaping import escaped, markdown, raw
 from analysis.formats import duration_text
 from analysis.intervals import coverage_words
 from analysis.page_parts import bullets, link, paragraphs
 from analysis.report import PhaseReport
 from analysis.sentences import listed
-from analysis.tables import Markup, escaped
+from analysis.tables import Markup
 from runner.plan import Plan
 from runner.store import Ledger, Store
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|$~^@:&])")
 Reports = Mapping[str, PhaseReport]
 
 
@@ -48,21 +47,6 @@ def state(store: Store) -> str:
     return "closed" if ledger.closed else "running" if ledger.started else "sealed"
 
 
-def markdown(text: str) -> str:
-    """Text as text inside Markdown: every character that could be markup is escaped."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
-
-
-def raw(markup: str) -> str:
-    """Our own HTML inside a page; nothing where there is none, since an empty directive is an error.
-
-    Blank lines would not end the directive, but a fence would.
-    """
-    if not markup.strip():
-        return ""
-    return f"``````{{raw}} html\n{markup}\n``````\n"
-
-
 def page_address(phase: str, prefix: str = "") -> str:
     """Where a phase's page lies, seen from its campaign's page or from one that is above it by ``prefix``."""
     return f"{prefix}phase_{phase.lower()}.html"
@@ -86,7 +70,7 @@ def campaign_page(store: Store, plan: Plan, reports: Reports) -> str:
         "## Phases\n",
         raw(phase_table(reports)),
         "## How sure\n",
-        raw(bullets([*how_sure(reports), *beyond()])),
+        raw(bullets([*how_sure(reports), *beyond(has_drill(store, plan, reports))])),
         "## Method\n",
         raw(paragraphs(method(store, plan, reports))),
         "## Environment\n",
@@ -96,6 +80,8 @@ def campaign_page(store: Store, plan: Plan, reports: Reports) -> str:
         "## Shared limits\n",
         raw(bullets(limits.shared(plan, reports))),
     ]
+    if first.history.amendments:
+        parts += ["## Amendments\n", raw(amendments.table(first.history, first.history.phases))]
     return "\n".join(parts)
 
 
@@ -128,13 +114,18 @@ def phase_table(reports: Reports) -> Markup:
     """Every phase: question, cases, how its runs ended, what became of its claims."""
     rows = []
     for name, report in reports.items():
+        first, late = amendments.preregistered(report.claims), [claim for claim in report.claims if claim.declared]
         rows.append(
             (
                 _phase_link(name, report),
                 report.phase.question,
                 len(report.cases),
                 run_counts(report.ledger, name),
-                [f"{len(ids)} {word}" for word, ids in page.claims_by_status(report).items()] or "none",
+                [
+                    *(f"{len(ids)} {word}" for word, ids in page.claims_by_status(report, first).items()),
+                    *(f"1 {tables.STATUS_WORDS[claim.status]}, {claim.declared}" for claim in late),
+                ]
+                or "none",
             )
         )
     return tables.plain(("phase", "question", "cases", "runs", "claims"), rows, numbers=[2])
@@ -175,10 +166,12 @@ def method(store: Store, plan: Plan, reports: Reports) -> list[str]:
         f"Every case has {block_range(reports)} blocks. In each block every arm is executed once, as one fresh process, "
         "in a counterbalanced order that is part of the plan. A ratio is the geometric mean over blocks of the block's "
         "ratio; a block's value of an arm is the median of its process's repeats.",
-        f"The {first.primary} interval leads, at level {statistics.level:g}, as preregistered; the {other} interval stands "
-        f"beside it. The percentile interval comes from {statistics.resamples} resamples with seed {statistics.seed} "
+        f"The {first.primary} interval leads, at level {statistics.level:g}, {amendments.primary_words(first.history)}; the "
+        f"{other} interval stands beside it. The percentile interval comes from {statistics.resamples} resamples "
+        f"with seed {statistics.seed} "
         f"({coverage}).",
-        f"Sealed at {_minute(first.seal.content['sealed'])}, before the first run; the seal's SHA-256 is {first.seal.digest}. "
+        f"{amendments.sealed_words(store, first.history, _minute(first.seal.content['sealed']))}; the seal's SHA-256 is "
+        f"{first.seal.digest}. "
         f"{_duration(events)}",
     ]
 
@@ -192,12 +185,19 @@ def _duration(events: list[Any]) -> str:
     sessions = [event for event in events if event["event"] == "session-start"]
     if not sessions:
         return "Nothing was executed."
-    start, end = (datetime.fromisoformat(event["time"]) for event in (sessions[0], events[-1]))
     many = f"{len(sessions)} sessions" if len(sessions) > 1 else "one session"
     return (
-        f"The runs took {duration_text((end - start).total_seconds())} in {many}, from {_minute(sessions[0]['time'])} to "
+        f"The runs took {duration_text(_seconds(sessions, events[-1]))} in {many}, from {_minute(sessions[0]['time'])} to "
         f"{_minute(events[-1]['time'])}."
     )
+
+
+def _seconds(sessions: list[Any], last: Any) -> float:
+    """From the first session's start to the last event: by the monotonic clock, unless the host was started again between."""
+    if len({session.get("boot_id") for session in sessions}) == 1 and "monotonic_ns" in last:
+        return float(last["monotonic_ns"] - sessions[0]["monotonic_ns"]) / 1e9
+    start, end = (datetime.fromisoformat(event["time"]) for event in (sessions[0], last))
+    return max(0.0, (end - start).total_seconds())
 
 
 def environment(store: Store, plan: Plan, report: PhaseReport) -> Markup:
@@ -241,12 +241,23 @@ def how_sure(reports: Reports) -> list[str]:
     return [*_runs(reports), *null_sentences(reports), *_warnings(reports)]
 
 
-def beyond() -> list[Markup]:
-    """Where the pages on seeds and on calibration are."""
+LABELS = "labels"  # name of the page on labels
+
+
+def has_drill(store: Store, plan: Plan, reports: Reports) -> bool:
+    """Whether a campaign has a page on labels: where it was executed here, closed, and is no shortened copy."""
+    return bool(reports) and not store.brought and not plan.campaign.short
+
+
+def beyond(drilled: bool) -> list[Markup]:
+    """Where the pages on seeds, on calibration and on labels are."""
     seeds, calibration = link("seeds.html", "Seeds"), link("calibration.html", "Calibration, simulated")
+    labels = link(f"{LABELS}.html", "Labels, damaged on purpose")
+    more = [Markup(f"{labels}: what the checks find in damaged copies of its aggregate, and what is restored.")]
     return [
         Markup(f"{seeds}: every percentile interval and claim under 200 seeds."),
         Markup(f"{calibration}: what the intervals cover at these numbers of blocks."),
+        *(more if drilled else []),
     ]
 
 

@@ -7,8 +7,9 @@ import importlib.metadata
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from analysis import adopted, headlines, page_design, tables
+from analysis import adopted, amendments, headlines, page_design, tables
 from analysis import limits as bounds
+from analysis.escaping import escaped
 from analysis.intervals import index_digest
 from analysis.page_parts import Section, bullets, heading, paragraphs, section
 from analysis.page_shared import (
@@ -30,7 +31,7 @@ from analysis.page_shared import (
 )
 from analysis.report import PhaseReport, open_report
 from analysis.sentences import listed
-from analysis.tables import Markup, escaped
+from analysis.tables import Markup
 from runner.errors import DataError
 
 __all__ = [
@@ -98,9 +99,12 @@ def assigned(source: str) -> list[str]:
 
 def claim_counts(report: PhaseReport) -> str:
     """How many claims have which status, each named."""
-    told = [f"{len(ids)} {word} ({', '.join(ids)})" for word, ids in claims_by_status(report).items()]
-    many = f"{len(report.claims)} preregistered claims" if len(report.claims) > 1 else "1 preregistered claim"
-    return f"Of {many}: {listed(told)}." if told else "No claim was preregistered."
+    first = amendments.preregistered(report.claims)
+    late = [claim for claim in report.claims if claim.declared]
+    told = [f"{len(ids)} {word} ({', '.join(ids)})" for word, ids in claims_by_status(report, first).items()]
+    many = f"{len(first)} preregistered claims" if len(first) > 1 else "1 preregistered claim"
+    text = f"Of {many}: {listed(told)}." if told else "No claim was preregistered."
+    return " ".join([text, *(f"{c.id}, {c.declared}: {tables.STATUS_WORDS[c.status]}." for c in late)])
 
 
 def answer(report: PhaseReport) -> Section:
@@ -226,6 +230,9 @@ def specific(report: PhaseReport) -> Section:
     return section(*(piece for title, part in shown for piece in (titled(title), part(report))))
 
 
+LATE = "An amendment added or changed these when some runs of this phase had been made; what it changed is listed under Amendments."
+
+
 # ---- interpretation, limits, evidence -----------------------------------------------------------------
 
 
@@ -233,10 +240,24 @@ def interpretation(report: PhaseReport) -> Section:
     """Claims that were preregistered; what else was seen; what this data does not explain."""
     if report.adoption:
         return adopted.interpretation(report)
+    late = [claim for claim in report.claims if claim.declared]
+    first = amendments.preregistered(report.claims)
+    of = " of this phase" if report.history.amendments else ""
     return section(
         heading("Preregistered claims"),
-        paragraphs(["Written and sealed before the first run; each status is computed from the estimates above."]),
-        tables.claims(report.claims, "Preregistered claims, in the order of the plan"),
+        paragraphs([f"Written and sealed before the first run{of}; each status is computed from the estimates above."]),
+        tables.claims(first, "Preregistered claims, in the order of the plan")
+        if first or not late
+        else paragraphs(["None."]),
+        *(
+            [
+                heading("Claims that were not preregistered"),
+                paragraphs([LATE]),
+                tables.claims(late, "Declared or changed later"),
+            ]
+            if late
+            else []
+        ),
         heading("Also seen, not preregistered"),
         paragraphs(["Computed from the same estimates, without a claim in the plan."]),
         *also_seen(report),
@@ -250,7 +271,9 @@ def limits(report: PhaseReport) -> Section:
     if report.adoption:
         return adopted.limits(report)
     written = report.phase.limits
-    after = [paragraphs(["Written into the plan before the first run:"]), bullets(written)] if written else []
+    late = amendments.written_late(report.history, report.identifier)
+    when = " ".join(["Written into the plan:", *late]) if late else "Written into the plan before the first run:"
+    after = [paragraphs([when]), bullets(written)] if written else []
     return section(bullets(bounds.computed_limits(report)), *after, *changed_files(report))
 
 
@@ -263,6 +286,11 @@ def evidence(report: PhaseReport) -> Section:
         page_design.environment(report),
         page_design.design(report),
         page_design.recorded(report),
+        *(
+            [heading("Amendments"), amendments.table(report.history, [report.identifier])]
+            if report.history.amendments
+            else []
+        ),
         heading("Order of the runs"),
         page_design.order_map(report),
         heading("Where the time went"),
@@ -286,5 +314,6 @@ def reproduce(report: PhaseReport) -> Markup:
         ("computed with", ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "scipy"))),
         ("seal, SHA-256", tables.code(report.seal.digest)),
         ("sealed", report.seal.content["sealed"]),
+        *((f"seal before amendment {a.number}", tables.code(a.earlier)) for a in report.history.amendments),
     ]
     return tables.key_values(rows)

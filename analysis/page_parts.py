@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.drawing import Picture
-from analysis.tables import Markup, escaped, slug
+from analysis.escaping import escaped
+from analysis.tables import Markup, slug
 
 
 class Section(Markup):

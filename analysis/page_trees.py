@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis import tables
-from analysis.tables import Markup, escaped
+from analysis.escaping import escaped
+from analysis.tables import Markup
 from runner.plan import Plan
 from runner.plantypes import UNDEFINED
 from runner.seal import Seal

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 from analysis import adopted_limits, figures, limits, overview, published_design, tables
 from analysis import published_sentences as words
 from analysis.arms import arm_places
+from analysis.escaping import escaped, markdown, raw
 from analysis.headlines import contrast_sentence
 from analysis.model import Estimate
-from analysis.overview import markdown, raw
 from analysis.page_parts import bullets, link, paragraphs
 from analysis.published import Published, PublishedEstimate
 from analysis.published_page import NOTICE, PUBLISHED, Subject, headline
 from analysis.report import PhaseReport
 from analysis.same_question import Peer
 from analysis.sentences import listed
-from analysis.tables import Markup, escaped
+from analysis.tables import Markup
 from runner.plan import Plan
 from runner.plantypes import defined
 from runner.store import Store

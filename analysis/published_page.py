@@ -16,13 +16,13 @@ from analysis import published_design as design
 from analysis import published_sentences as words
 from analysis.arms import arm_places
 from analysis.drawing import Picture, png, svg
+from analysis.escaping import escaped, markdown, raw
 from analysis.formats import interval_text
 from analysis.implied import IN_BAND, LOPSIDED, OF_ONE_BLOCK, WIDTHS, implied_t, lean
-from analysis.overview import markdown, raw
 from analysis.page_parts import bullets, paragraphs, section
 from analysis.published import Published, PublishedAbsolute, PublishedEstimate
 from analysis.sentences import listed
-from analysis.tables import Markup, Notes, escaped
+from analysis.tables import Markup, Notes
 from runner.plan import Phase, Plan
 
 PUBLISHED = "published, not recomputed (no raw logs here)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import papermill
 from analysis import (
     calibration_page,
     exports,
+    labels_page,
     overview,
     page,
     published,
@@ -32,12 +34,14 @@ from analysis import (
     same_question,
     seeds_page,
 )
+from analysis.escaping import markdown
 from analysis.report import PROJECT, PhaseReport, assert_phase, open_report
 from runner import seal
 from runner.errors import DataError
 from runner.plan import Plan
 from runner.store import Store
 
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"  # of a campaign
 PAGES = PROJECT / "book" / "phases"
 DATA = PROJECT / "data"
 BESIDE = ("estimates", "metrics", "forest")  # what a page offers for download, by name
@@ -48,14 +52,30 @@ Say = Callable[[str], None]
 
 
 def campaigns() -> list[Store]:
-    """Every campaign below data/, by name. Raises DataError for one whose plan is gone: it must not leave the book unseen."""
+    """Every campaign below data/, by name.
+
+    Raises DataError for one whose plan is gone, which must not leave the book unseen, and for a folder that no campaign can
+    be called after.
+    """
     folders = [path for path in sorted(DATA.glob("*")) if (path / "plan.toml").is_file() or Store(path).recorded]
+    for folder in folders:
+        _assert_name(folder)
     return [Store.open(folder) for folder in folders]
+
+
+def _assert_name(folder: Path) -> None:
+    # The name of the folder stands in commands, addresses and names of pages.
+    if not re.fullmatch(NAME, folder.name):
+        raise DataError(
+            f"data/{folder.name!r}", "a folder that no campaign can be called after",
+            expected="letters, digits, dot, hyphen and underscore, at most 64", remedy="rename the folder",
+        )  # fmt: skip
 
 
 def render(stores: list[Store], say: Say, *, phase: str | None = None, seed: int | None = None) -> None:
     """Verify and render campaigns. Raises DataError naming what does not hold; pages that hold stay as they are."""
     for store in stores:  # all of them first: the pages of one may show another's estimates
+        _assert_name(store.folder)
         verified(store)
     for store in stores:
         render_campaign(store, say, phase=phase, seed=seed)
@@ -116,26 +136,38 @@ def render_campaign(store: Store, say: Say, *, phase: str | None = None, seed: i
 
 
 STAMP = "% made from this, and its own text: "  # a comment at the end of such a page
-BEYOND = {"seeds": seeds_page.page, "calibration": calibration_page.page}  # pages of a whole campaign, by name
+BEYOND = ("seeds", "calibration", overview.LABELS)  # pages of a whole campaign, by name
 
 
 def write_beyond(store: Store, plan: Plan, folder: Path, say: Say) -> None:
-    """Write the pages on seeds and calibration where they are stale; of a campaign without paired phases there are none.
+    """Write the pages on seeds, calibration and labels where they are stale, and take away those that the campaign has not.
 
     They take seconds, so that each bears the digest of what it was made from, and stays while that is the same.
     """
-    reports = {name: report for name, report in _reports(store, plan).items() if report.paired}
-    for name, make in BEYOND.items():
+    makers = _beyond(store, plan)
+    for name in BEYOND:
         target = folder / f"{name}.md"
-        if not reports:
+        if name not in makers:
             target.unlink(missing_ok=True)
             continue
         made_from = _digest(json.dumps(staleness_key(store, store.plan_path, None), sort_keys=True))
         text, _, stamp = target.read_text(encoding="utf-8").rpartition(STAMP) if target.is_file() else ("", "", "")
         if stamp.split() != [made_from, _digest(text)]:
             say(f"rendering {store.folder.name}, {name}")
-            text = make(reports) + "\n"
+            text = makers[name]() + "\n"
             target.write_text(f"{text}{STAMP}{made_from} {_digest(text)}\n", encoding="utf-8")
+
+
+def _beyond(store: Store, plan: Plan) -> dict[str, Callable[[], str]]:
+    """What writes each page that a campaign has: on seeds and calibration with paired phases, on labels with runs of its own."""
+    every = _reports(store, plan)
+    reports = {name: report for name, report in every.items() if report.paired}
+    found: dict[str, Callable[[], str]] = {}
+    if reports:
+        found |= {"seeds": lambda: seeds_page.page(reports), "calibration": lambda: calibration_page.page(reports)}
+    if overview.has_drill(store, plan, every):
+        found[overview.LABELS] = lambda: labels_page.page(store, plan, store.ledger())
+    return found
 
 
 def _digest(text: str) -> str:
@@ -245,7 +277,7 @@ def write_page(
     store: Store, plan: Plan, phase: str, target: Path, notebook: Any, key: dict[str, Any], seed: int | None
 ) -> None:
     """Give an executed notebook its title, its downloads and its stamp, and write it into the book."""
-    notebook.cells[0].source = f"# Phase {phase}: {overview.markdown(plan.phases[phase].title)}"
+    notebook.cells[0].source = f"# Phase {phase}: {markdown(plan.phases[phase].title)}"
     report = _reports(store, plan)[phase] if seed is None else open_report(store.folder, phase, seed)
     notebook.cells.append(nbformat.v4.new_markdown_cell(downloads(report, target)))
     notebook.metadata.pop("papermill", None)

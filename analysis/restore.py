@@ -202,8 +202,10 @@ def _refuse(damaged: Damaged, places: Sequence[int], name: str, problem: str, ex
 # ---- files --------------------------------------------------------------------------------------------
 
 
-def restore_into(store: Store, aggregate: Path, folder: Path) -> Restored:
+def restore_into(store: Store, aggregate: Path, folder: Path, logs: Sequence[Row] | None = None) -> Restored:
     """Write a restored copy of an aggregate, and what was done, into a new folder. The campaign is not touched.
+
+    ``logs`` is what `evidence` found in the campaign's raw logs, where they were read already.
 
     Raises WrongUse for a folder that is there already or lies in the campaign, DataError where labels cannot be restored.
     """
@@ -226,7 +228,8 @@ def restore_into(store: Store, aggregate: Path, folder: Path) -> Restored:
     plan, ledger = store.plan(), store.ledger()
     assert_sealed(store, plan)
     data = aggregate.read_bytes()
-    done = restore(read(data, aggregate.name), evidence(store, plan, ledger), aggregate.name)
+    logs = evidence(store, plan, ledger) if logs is None else logs
+    done = restore(read(data, aggregate.name), logs, aggregate.name)
     record: dict[str, Any] = {
         "format": 1,
         "campaign": plan.campaign.id,

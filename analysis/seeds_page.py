@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from analysis import tables
 from analysis.drawing import INK, LINE, SOFT, Picture, Sheet, bare, elided, picture
+from analysis.escaping import raw
 from analysis.formats import interval_text
-from analysis.overview import page_address, raw
+from analysis.overview import page_address
 from analysis.page_parts import bullets, folded, link, paragraphs
 from analysis.report import PhaseReport
 from analysis.sentences import listed
@@ -31,7 +32,7 @@ def page(reports: Mapping[str, PhaseReport]) -> str:
         raw(paragraphs([about(first)])),
         "## What a seed moves\n",
         raw(bullets(moved(sweeps))),
-        raw(strip(sweeps)._repr_html_()),
+        *([raw(strip(sweeps)._repr_html_())] if any(lanes_of(sweeps).values()) else []),
         "## Claims\n",
         raw(bullets(flips(sweeps))),
         raw(claim_table(reports, sweeps)),
@@ -90,8 +91,15 @@ def flips(sweeps: Sweeps) -> list[str]:
 
 def claim_table(reports: Mapping[str, PhaseReport], sweeps: Sweeps) -> Markup:
     """Every claim with the plan's seed and under all seeds."""
+    late = {(name, claim.id): claim.declared for name, report in reports.items() for claim in report.claims}
     rows = [
-        (claim.id, link(page_address(name), name), claim.text, STATUS_WORDS[claim.own], statuses(claim))
+        (
+            claim.id,
+            link(page_address(name), name),
+            claim.text,
+            ", ".join(filter(None, (STATUS_WORDS[claim.own], late[name, claim.id]))),
+            statuses(claim),
+        )
         for name, found in sweeps.items()
         for claim in found.claims
     ]
@@ -122,10 +130,14 @@ def interval_table(ends: tuple[Ends, ...]) -> Markup:
     return tables.plain(head, rows, numbers=[5, 6])
 
 
+def lanes_of(sweeps: Sweeps) -> dict[str, list[float]]:
+    """By how much of its width each interval's ends move, in percent, for each phase."""
+    return {name: [100 * one.moves for one in found.ends if one.moves == one.moves] for name, found in sweeps.items()}
+
+
 def strip(sweeps: Sweeps) -> Picture:
-    """One lane for each phase: by how much of its width each interval's ends move."""
-    lanes = {name: [100 * one.moves for one in found.ends if one.moves == one.moves] for name, found in sweeps.items()}
-    lanes = {name: values for name, values in lanes.items() if values}
+    """One lane for each phase that has a width to move in."""
+    lanes = {name: values for name, values in lanes_of(sweeps).items() if values}
 
     def draw(narrow: bool) -> Figure:
         lane, left = 0.3, 0.7

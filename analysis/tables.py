@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from analysis.escaping import escaped
 from analysis.formats import DASH, absolute_texts, interval_text, range_text, ratio_places, ratio_text
 from analysis.model import Absolute, ClaimResult, Estimate
 from analysis.sentences import interval_name
@@ -41,12 +42,6 @@ def text_only(markup: str) -> str:
     rows = re.sub(r"</t[dh]>", "\t", re.sub(r"</tr>|</p>|</li>", "\n", markup))
     lines = html.unescape(re.sub(r"<[^>]*>", "", rows)).splitlines()
     return "\n".join(line.strip() for line in lines if line.strip())
-
-
-def escaped(text: object) -> str:
-    """Text as text: markup characters escaped, control characters shown as replacement characters."""
-    clean = "".join(c if c.isprintable() or c in "\n\t\u202f\u2009\u00a0" else "\ufffd" for c in str(text))
-    return html.escape(clean, quote=True)
 
 
 def breakable(name: str) -> str:
@@ -343,7 +338,7 @@ def claims(found: Sequence[ClaimResult], caption: str = "Preregistered claims") 
         "<tr>"
         + _cell(escaped(claim.id), "", "th", scope="row")
         + _cell(escaped(claim.text), "bb-long")
-        + _cell(status(claim.status))
+        + _cell(status(claim.status) + (f", {escaped(claim.declared)}" if claim.declared else ""))
         + _cell(escaped(claim.reason), "bb-long")
         + "</tr>"
         for claim in found

@@ -143,6 +143,8 @@ def _staging(folder: Path) -> Iterator[Path]:
     if not new and not folder.is_dir():
         raise WrongUse(str(folder), "not a folder")
     staging = folder / STAGING
+    if staging.is_symlink():
+        raise Refused(str(staging), "a link in the campaign's folder", remedy="take it away, and look who made it")
     staging.mkdir(parents=True, exist_ok=True)
     lock = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

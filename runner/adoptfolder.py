@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ MOST_FILES = 10_000
 def regular_files(folder: Path) -> Iterator[tuple[str, int]]:
     """Every file below a foreign folder with its size. Raises WrongUse for whatever is no plain file or folder."""
     count = total = 0
+    known: dict[str, str] = {}
     pending = [(folder, "")]
     if not folder.is_dir() or folder.is_symlink():
         raise WrongUse(str(folder), "not a folder, or a link to one")
@@ -26,6 +28,7 @@ def regular_files(folder: Path) -> Iterator[tuple[str, int]]:
             for found in sorted(entries, key=lambda found: found.name):
                 path = prefix + found.name
                 _assert_plain_name(folder, path)
+                _assert_another_name(folder, path, known)
                 status = found.stat(follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode):
                     pending.append((Path(found.path), f"{path}/"))
@@ -45,6 +48,16 @@ def _assert_plain_name(folder: Path, path: str) -> None:
         raise WrongUse(
             f"{folder}/{path!r}", "a name that cannot be recorded as it is",
             expected="printable characters of UTF-8, no backslash", remedy="rename the file",
+        )  # fmt: skip
+
+
+def _assert_another_name(folder: Path, path: str, known: dict[str, str]) -> None:
+    """Where capitals do not count, or an accent is written in another way, one file would take another's place."""
+    key = unicodedata.normalize("NFKC", path).casefold()
+    if known.setdefault(key, path) != path:
+        raise WrongUse(
+            f"{folder}/{path}", "a name that differs from another only in case, or in how a character is written",
+            found=known[key], remedy="rename one of them: on some hosts they are one file",
         )  # fmt: skip
 
 

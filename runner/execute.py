@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from runner import close, engines, host, ledger, leftovers, seal, treekinds, verify
-from runner.errors import Refused, WrongUse
+from runner import close, containment, engines, host, ledger, leftovers, protocol, seal, treekinds, verify
+from runner.errors import DataError, Refused, WrongUse
 from runner.files import fsync_folder
 from runner.interrupts import held
 from runner.journal import Event, Journal, utc_now
@@ -19,7 +20,7 @@ from runner.ledger import Block, Ledger
 from runner.orders import Labels
 from runner.plan import Plan
 from runner.progress import Progress, kind_of
-from runner.record import WRONG_ANSWER, Context, execute_run, record_interrupted, recovered_end
+from runner.record import WRONG_ANSWER, Context, assert_room, execute_run, record_interrupted, recovered_end
 from runner.stage import open_stage
 from runner.store import Store
 from runner.treekinds import AnyBuilt
@@ -60,6 +61,7 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
     seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
         _tell_torn(journal, progress)
+        plan = protocol.settled(store, journal)
         sealed = seal.assert_unchanged(store, plan, journal.events)
         assert_same_host(store, plan)
         state = ledger.fold(store.orders(), journal.events)
@@ -72,7 +74,7 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
         state = ledger.fold(store.orders(), journal.events)
         if not state.outstanding() and not ledger.interrupted_runs(state):
             close.sweep(store)
-            verify.assert_as_recorded(store, plan, state)
+            verify.assert_as_recorded(store, plan, state, journal.events)
             close.close(store, plan, journal, state)
     return _without_result(state)
 
@@ -134,18 +136,27 @@ def _session(
         )
     os.sched_setaffinity(0, host.parse_cpus(plan.host.cpus.housekeeping))
     boot_id = host.observe(plan.campaign.id)["details"]["boot_id"]
-    session = journal.append("session-start", pid=os.getpid(), boot_id=boot_id, phase=phase, seal=sealed.digest)
-    reason = "done"
+    with containment.session() as container:
+        session = journal.append(
+            "session-start", pid=os.getpid(), boot_id=boot_id, phase=phase, seal=sealed.digest, containment=container
+        )
+        with _session_end(journal):
+            _recover(store, plan, journal, progress, session)
+            baseline = _baseline(plan)
+            journal.append("baseline", calibration_ns=baseline)
+            _walk(store, plan, sealed, built, statistics.median(baseline), journal, progress, phase)
+
+
+@contextmanager
+def _session_end(journal: Journal) -> Iterator[None]:
+    """Record why the session ends. What ended it is what is raised, also when the journal cannot be written any more."""
     try:
-        _recover(store, plan, journal, progress, session)
-        baseline = _baseline(plan)
-        journal.append("baseline", calibration_ns=baseline)
-        _walk(store, plan, sealed, built, statistics.median(baseline), journal, progress, phase)
+        yield
     except BaseException as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        with suppress(DataError):
+            journal.append("session-end", reason=f"{type(error).__name__}: {error}".splitlines()[0])
         raise
-    finally:
-        journal.append("session-end", reason=reason)
+    journal.append("session-end", reason="done")
 
 
 def _trees(store: Store, plan: Plan, sealed: seal.Seal, progress: Progress) -> dict[str, AnyBuilt]:
@@ -185,7 +196,7 @@ def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress, ses
         end = recovered_end(store, labels)
         if end is None:
             cause = ledger.interruption_cause(labels, journal.events, session["boot_id"])
-            end = record_interrupted(store, plan, session["seal"], labels, cause)
+            end = record_interrupted(store, plan, protocol.seals_of_runs(journal.events)[labels], labels, cause)
         journal.append("run-end", labels=asdict(labels), **asdict(end), recovered=True)
     state = ledger.fold(orders, journal.events)
     for labels, end in state.ends.items():
@@ -278,6 +289,7 @@ def _block(context: Context, journal: Journal, progress: Progress, block: Block)
             found=f"{quiet.load_words('.2f')} and {quiet.calibration_ratio:.2f}",
             remedy="quiet the host and run again; the block has not begun",
         )
+    assert_room(context.store, f"phase {block.phase}, case {block.case}, block {block.number} has not begun")
     before, measuring = _rtt(context)
     journal.append(
         "block-start",

@@ -133,10 +133,13 @@ class Journal:
                 (event for event in reversed(read(self.path).events) if event["event"] == "session-start"), {}
             )
             pid = _lock_holder(self.path)
+            where = "of this host" if pid else "of another host, or of another PID namespace of this one"
             if pid is None or pid == holder.get("pid"):
-                found = f"process {holder.get('pid', 'unknown')}, at work since {holder.get('time', 'unknown')}"
+                found = (
+                    f"process {holder.get('pid', 'unknown')}, {where}, at work since {holder.get('time', 'unknown')}"
+                )
             else:
-                found = f"process {pid}"  # it has not yet written the start of its session
+                found = f"process {pid}, {where}"  # it has not yet written the start of its session
             raise Refused(
                 str(self.path),
                 "another runner is at work on this campaign",

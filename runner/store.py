@@ -76,6 +76,7 @@ class Store:
         self.manifest_path = self.folder / "MANIFEST.sha256"
         self.harness_folder = self.folder / "harness"
         self.as_run_folder = self.folder / "as-run"
+        self.protocol_folder = self.folder / "protocol"
         self.runs_folder = self.folder / "runs"
         self.published_path = self.folder / "published.toml"
         self.adoption_path = self.folder / "adoption.json"

@@ -15,12 +15,14 @@ What it cannot promise:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runner import close, ledger, orders, seal
+from runner import clock, close, ledger, protocol, seal, verify_amended
 from runner.errors import BenchbookError, Refused
 from runner.files import file_sha256
+from runner.journal import Event
 from runner.journal import read as read_journal
 from runner.ledger import Ledger
 from runner.orders import Labels
@@ -44,14 +46,15 @@ def verify(store: Store) -> Report:
     return report
 
 
-def assert_as_recorded(store: Store, plan: Plan, state: Ledger) -> None:
+def assert_as_recorded(store: Store, plan: Plan, state: Ledger, events: Sequence[Event]) -> None:
     """Raise Refused when the folder holds anything else than seal and journal say: a close would be of that, for good."""
     report = Report(problems=[f"{name}: {what}" for name, what in store.odd().items()])
     if not report.problems:
         sealed = seal.read(store)
         report.problems += seal.file_differences(sealed, seal.sealed_files(store, plan))
-        _runs(store, state, sealed, report)
-        _files(store, plan, state, report)
+        verify_amended.chain(store, sealed, list(events), report)
+        _runs(store, state, sealed, protocol.seals_of_runs(events), report)
+        _files(store, plan, state, verify_amended.names(store), report)
     if report.problems:
         raise Refused(
             str(store.folder),
@@ -81,15 +84,17 @@ def _verify(store: Store, report: Report) -> None:
             report.notes.append("not sealed yet: there is nothing to verify")
         report.problems += [f"{path.name}: recorded, but seal.json and journal.jsonl are gone" for path in left]
         return
+    if verify_amended.under_way(store, list(reading.events), report):
+        return
     sealed = _seal(store, plan, list(reading.events), report)
     state = ledger.fold(store.orders(), reading.events)
     if reading.torn:  # a crash leaves one, and the next session cuts it off; nobody goes on after a close
         text = f"journal.jsonl:{len(reading.events) + 1}: torn last line"
         found = (report.problems, text) if state.closed else (report.notes, f"{text}; the next session cuts it off")
         found[0].append(found[1])
-    _orders(store, plan, report)
-    _runs(store, state, sealed, report)
-    _files(store, plan, state, report)
+    verify_amended.planned(store, list(reading.events), report)
+    _runs(store, state, sealed, protocol.seals_of_runs(reading.events), report)
+    _files(store, plan, state, verify_amended.names(store), report)
     if state.closed:  # before that a runner at work, or a killed one, may just have made a folder
         report.problems += empty
     report.state = "closed" if state.closed else "running" if state.started else "sealed"
@@ -102,37 +107,24 @@ def _verify(store: Store, report: Report) -> None:
         )
     report.deviations = seal.deviations(sealed, plan)
     report.notes += [f"seal.json: warning: {text}" for text in sealed.content.get("warnings", [])]
+    report.notes += clock.notes(reading.events)
     report.notes += _host_paths(store, state)
 
 
 def _seal(store: Store, plan: Plan, events: list[dict[str, Any]], report: Report) -> seal.Seal:
     sealed = seal.read(store)
     report.seal_digest = sealed.digest
-    named = [event["seal"] for event in events if event["event"] == "sealed"]
     if not store.journal_path.is_file():
         report.problems.append("journal.jsonl: missing")
-    elif not named or named[-1] != sealed.digest:
-        report.problems.append(
-            f"seal.json: its digest is {sealed.digest}, journal.jsonl names {named[-1] if named else 'none'}"
-        )
-    if len(named) > 1:
-        report.notes.append(f"sealed {len(named)} times before the first run")
-    first_run = next((event["number"] for event in events if event["event"] == "run-start"), None)
-    late = [
-        event["number"] for event in events if event["event"] == "sealed" and first_run and event["number"] > first_run
-    ]
-    if late:
-        report.problems.append(f"journal.jsonl:{late[0]}: a seal made after the first run")
+    verify_amended.chain(store, sealed, events, report)
+    times = sum(event["event"] == "sealed" for event in events)
+    if times > 1:
+        report.notes.append(f"sealed {times} times before the first run")
     report.problems += seal.file_differences(sealed, seal.sealed_files(store, plan))
     return sealed
 
 
-def _orders(store: Store, plan: Plan, report: Report) -> None:
-    if store.orders() != orders.expand(plan):
-        report.problems.append("orders.json: not what plan.toml and its seeds expand to")
-
-
-def _runs(store: Store, state: Ledger, sealed: seal.Seal, report: Report) -> None:
+def _runs(store: Store, state: Ledger, sealed: seal.Seal, seals: dict[Labels, str], report: Report) -> None:
     expected = {store.run_folder(labels): labels for labels in state.ends}
     under_way = _under_way(store, state)
     for folder in store.run_folders():
@@ -145,7 +137,7 @@ def _runs(store: Store, state: Ledger, sealed: seal.Seal, report: Report) -> Non
         if not folder.is_dir():
             report.problems.append(f"{store.relative(folder)}: the folder of this run is missing")
             continue
-        _run(store, labels, state, sealed, report)
+        _run(store, labels, state, sealed, seals[labels], report)
 
 
 def _under_way(store: Store, state: Ledger) -> set[Path]:
@@ -154,7 +146,7 @@ def _under_way(store: Store, state: Ledger) -> set[Path]:
     return {folder for labels in runs for folder in (store.run_folder(labels), store.partial_folder(labels))}
 
 
-def _run(store: Store, labels: Labels, state: Ledger, sealed: seal.Seal, report: Report) -> None:
+def _run(store: Store, labels: Labels, state: Ledger, sealed: seal.Seal, in_force: str, report: Report) -> None:
     folder, end = store.run_folder(labels), state.ends[labels]
     for name in dict.fromkeys((*RUN_FILES, *end.files)):
         path = folder / name
@@ -173,16 +165,14 @@ def _run(store: Store, labels: Labels, state: Ledger, sealed: seal.Seal, report:
         report.problems.append(f"{where}: labels {record['labels']} in the folder of {labels}")
     if record["outcome"] != end.outcome:
         report.problems.append(f"{where}: outcome {record['outcome']!r}, the journal says {end.outcome!r}")
-    if end.outcome != "interrupted" and (
-        record["seal"] != sealed.digest or record["campaign"] != sealed.content["campaign"]
-    ):
+    if record["seal"] != in_force or record["campaign"] != sealed.content["campaign"]:
         report.problems.append(f"{where}: a record of another seal or campaign")
 
 
-def _files(store: Store, plan: Plan, state: Ledger, report: Report) -> None:
+def _files(store: Store, plan: Plan, state: Ledger, kept: set[str], report: Report) -> None:
     """Files that belong to nothing: neither sealed, nor a run's, nor the campaign's own."""
     known = {store.relative(path) for path in (store.seal_path, store.journal_path, store.metrics_path)}
-    known |= set(seal.sealed_files(store, plan))
+    known |= set(seal.sealed_files(store, plan)) | kept
     known |= {
         store.relative(store.run_folder(labels) / name) for labels, end in state.ends.items() for name in end.files
     }

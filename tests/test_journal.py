@@ -302,5 +302,8 @@ def test_without_the_kernels_list_of_locks_the_last_session_is_named(
         opened.append("session-start", pid=4711)
         opened.append("baseline", pid=4712)
         monkeypatch.setattr(journal, "_lock_holder", lambda _: None)
-        with pytest.raises(Refused, match="found: process 4711, at work since noon"):
+        with pytest.raises(
+            Refused,
+            match="found: process 4711, of another host, or of another PID namespace of this one, at work since noon",
+        ):
             Journal(path)

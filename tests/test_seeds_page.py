@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import calibration_page, rendering, seeds_page
+from analysis import calibration_page, labels_page, rendering, seeds_page
 from analysis.calibration import NOISES, Cell
 from analysis.report import PhaseReport, open_report
 from analysis.sweep import ClaimSweep, Ends, Sweep
@@ -105,14 +105,17 @@ def test_pages_are_made_again_when_stale_or_touched_and_only_then(
     store, made = Store(CAMPAIGN), []
     plan = store.plan()
     monkeypatch.setattr(rendering, "_reports", lambda store, plan: reports)
-    monkeypatch.setattr(rendering, "BEYOND", {"seeds": lambda found: made.append(found) or "# Seeds\n"})
-    for expected in (1, 1):
+    monkeypatch.setattr(seeds_page, "page", lambda found: made.append(found) or "# Seeds\n")
+    monkeypatch.setattr(calibration_page, "page", lambda found: "# Calibration\n")
+    monkeypatch.setattr(labels_page, "page", lambda *found: made.append(found) or "# Labels\n")
+    for expected in (2, 2):
         rendering.write_beyond(store, plan, tmp_path, lambda text: None)
         assert len(made) == expected
     page = tmp_path / "seeds.md"
     page.write_text(page.read_text().replace("Seeds", "Weeds"))
     rendering.write_beyond(store, plan, tmp_path, lambda text: None)
-    assert len(made) == 2 and "Weeds" not in page.read_text()
+    assert len(made) == 3 and "Weeds" not in page.read_text()
+    assert (tmp_path / "labels.md").read_text().startswith("# Labels\n")
     monkeypatch.setattr(rendering, "_reports", lambda store, plan: {})  # a campaign without a phase that has blocks
     rendering.write_beyond(store, plan, tmp_path, lambda text: None)
-    assert not page.exists()
+    assert not list(tmp_path.iterdir())

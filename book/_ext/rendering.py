@@ -6,6 +6,9 @@ build, with the last lines of what it said; and every Sphinx warning is an error
 
 from __future__ import annotations
 
+import html
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +22,7 @@ from sphinx_external_toc.api import Document, FileItem, GlobItem, TocTree
 
 RENDER = (sys.executable, "-m", "analysis", "render")
 PAGES = "phases/*/*"  # the glob entry of _toc.yml
-AFTER = ("seeds", "calibration")  # pages of a campaign that come after its phases
+AFTER = ("seeds", "calibration", "labels")  # pages of a campaign that come after its phases
 LAST_LINES = 20
 
 
@@ -84,6 +87,37 @@ def remove_pages_of_gone_campaigns(app: Sphinx, exception: Exception | None) -> 
             shutil.rmtree(folder)
 
 
+SEARCH_INDEX = re.compile(r"Search\.setIndex\((.*)\)", re.DOTALL)
+
+
+def escape_titles_in_search(app: Sphinx, exception: Exception | None) -> None:
+    """Escape the titles of sections in the search index: the script of the search page takes them for HTML.
+
+    Titles of pages are escaped there already; those of sections are plain text, and one may come from a plan.
+    """
+    index = Path(app.outdir) / "searchindex.js"
+    if app.builder.format != "html" or not index.is_file():
+        return
+    found = SEARCH_INDEX.fullmatch(index.read_text(encoding="utf-8").strip())
+    if found is None:
+        raise ExtensionError(f"{index.name}: not in the form that is known here; titles cannot be escaped")
+    content, titles = json.loads(found[1]), {}
+    for title, places in content["alltitles"].items():
+        # Sphinx keeps what it read before: unescaping first makes a second time the same.
+        titles.setdefault(html.escape(html.unescape(title)), []).extend(places)
+    content["alltitles"] = titles
+    index.write_text(f"Search.setIndex({json.dumps(content, separators=(',', ':'))})", encoding="utf-8")
+
+
+def escape_titles_on_pages(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Escape the titles that the theme sets as plain text, and its templates take for HTML."""
+    for name in ("pagetitle", "root_title"):
+        if name in context:
+            context[name] = html.escape(str(context[name]))
+
+
 def without_thebe(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
     """Drop the scripts of live code cells, which would come from another host."""
     scripts = context.get("script_files", [])
@@ -95,5 +129,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", before_pages_are_read, priority=1)
     app.connect("config-inited", nest_phases, priority=950)
     app.connect("build-finished", remove_pages_of_gone_campaigns)
+    app.connect("build-finished", escape_titles_in_search)
+    # After the theme, which does its part at priority 500.
+    app.connect("html-page-context", escape_titles_on_pages, priority=950)
     app.connect("html-page-context", without_thebe, priority=950)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

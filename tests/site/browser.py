@@ -70,6 +70,8 @@ class Look:
     requests: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+    console: list[str] = field(default_factory=list)
 
 
 class Browser:
@@ -96,7 +98,7 @@ class Browser:
         target = self._call("Target.createTarget", {"url": "about:blank"})["targetId"]
         attached = self._call("Target.attachToTarget", {"targetId": target, "flatten": True})
         self._session = attached["sessionId"]
-        for domain in ("Page", "Network", "Runtime"):
+        for domain in ("Page", "Network", "Runtime", "Log"):
             self._page(f"{domain}.enable")
         self._page("Network.setCacheDisabled", cacheDisabled=True)
 
@@ -143,6 +145,10 @@ class Browser:
     def _page(self, method: str, **params: Any) -> dict[str, Any]:
         return self._call(method, params, self._session)
 
+    def inject(self, script: str) -> None:
+        """From now on execute a script in every page before anything of its own."""
+        self._page("Page.addScriptToEvaluateOnNewDocument", source=script)
+
     def open(self, url: str, width: int, height: int = 900, dark: bool = False) -> Look:
         """Open a page at a width in CSS pixels and wait until it has loaded and been quiet for 0.3 s."""
         self._size(width, height)
@@ -159,6 +165,8 @@ class Browser:
                     break
                 raise
             self._events.append(event)
+            if event["method"] == "Page.javascriptDialogOpening":  # it would wait for a person
+                self._page("Page.handleJavaScriptDialog", accept=False)
             loaded = loaded or event["method"] == "Page.loadEventFired"
         return self._seen()
 
@@ -172,6 +180,12 @@ class Browser:
                 look.failed.append(params.get("errorText", ""))
             elif event["method"] == "Network.responseReceived" and params["response"]["status"] >= 400:
                 look.failed.append(f"{params['response']['status']} {params['response']['url']}")
+            elif event["method"] == "Page.javascriptDialogOpening":
+                look.dialogs.append(params["message"])
+            elif event["method"] == "Log.entryAdded":
+                look.console.append(params["entry"]["text"])
+            elif event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+                look.console.append(json.dumps(params["args"])[:400])
             elif event["method"] == "Runtime.exceptionThrown":
                 look.errors.append(json.dumps(params["exceptionDetails"])[:400])
         return look
