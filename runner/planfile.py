@@ -20,10 +20,11 @@ from runner.errors import PlanError
 from runner.plan import FORMAT, Plan
 from runner.plancheck import cross_checks
 from runner.plantypes import OPEN, UNDEFINED, Place, Problem
-from runner.toml_lines import line_of
+from runner.toml_lines import Lines
 
 LARGEST_PLAN = 4_000_000  # bytes: a plan is written by a person
 DEEPEST = 30  # tables and arrays inside each other; a plan has nine
+MOST_PROBLEMS = 200  # that are shown
 LONGEST_LINE = 20_000  # characters
 _DOTTED = re.compile(r"""(?:\.[ \t]{0,9}["']?[A-Za-z0-9_-]{0,64}["']?[ \t]{0,9}){31}""")
 _DIGITS = re.compile("[0-9_]{4001}")  # of a number that nobody can have meant
@@ -77,7 +78,8 @@ def parse_open(text: str, name: str = "plan.toml") -> OpenPlan:
     """`parse` for a plan that may leave values open."""
     document = _document(text, name)
     plan = _validated(document, text, name, OPEN)
-    return OpenPlan(plan, tuple((line_of(text, place), _shown(place)) for place in _undefined(document, ())))
+    at = Lines(text)
+    return OpenPlan(plan, tuple((at.of(place), _shown(place)) for place in _undefined(document, ())))
 
 
 NOT_DEFINED = (
@@ -114,8 +116,13 @@ def _validated(document: dict[str, Any], text: str, name: str, context: dict[str
         else:
             problems = cross_checks(plan)
     if problems:
-        lines = [f"{name}:{line_of(text, path)}: {_shown(path)}: {message}" for path, message in problems]
-        raise PlanError(name, f"{len(lines)} problem{'s' * (len(lines) > 1)} in the plan\n  " + "\n  ".join(lines))
+        at = Lines(text)
+        lines = [f"{name}:{at.of(path)}: {_shown(path)}: {message}" for path, message in problems[:MOST_PROBLEMS]]
+        if len(problems) > MOST_PROBLEMS:
+            lines.append(f"{name}:{at.of(())}: plan: {len(problems) - MOST_PROBLEMS} more")
+        raise PlanError(
+            name, f"{len(problems)} problem{'s' * (len(problems) > 1)} in the plan\n  " + "\n  ".join(lines)
+        )
     assert plan is not None
     return plan
 
@@ -139,7 +146,7 @@ def _document(text: str, name: str) -> dict[str, Any]:
         raise _too_deep(name, 1) from None
     deep = next((path for path in _deepest(document)), None)
     if deep is not None:
-        raise _too_deep(name, line_of(text, deep[:2]), _shown(deep[:2]))
+        raise _too_deep(name, Lines(text).of(deep[:2]), _shown(deep[:2]))
     return document
 
 
