@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
@@ -17,8 +18,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 
 from runner.errors import PlanError
+from runner.files import PROJECT
 from runner.plan import FORMAT, Plan
 from runner.plancheck import cross_checks
+from runner.plantrees import PackagesTree
 from runner.plantypes import OPEN, UNDEFINED, Place, Problem
 from runner.toml_lines import Lines
 
@@ -40,17 +43,49 @@ class OpenPlan:
 
 def load(path: Path) -> Plan:
     """Read and validate a plan file. Raises PlanError with file, line, key path, expected and found."""
-    return parse(_text(path), str(path))
+    text = _text(path)
+    return _below(parse(text, str(path)), path, text)
 
 
 def load_open(path: Path) -> OpenPlan:
     """`load` for a plan that may leave values open."""
-    return parse_open(_text(path), str(path))
+    text = _text(path)
+    found = parse_open(text, str(path))
+    _below(found.plan, path, text)
+    return found
+
+
+def _below(plan: Plan, path: Path, text: str) -> Plan:
+    """The plan itself, when no link leads from a path in it to a place outside. Raises PlanError."""
+    problems = []
+    for place, root, names in _paths(plan, path.parent):
+        links = [
+            part
+            for part in itertools.accumulate(names.split("/"), lambda above, name: f"{above}/{name}")
+            if (root / part).is_symlink()
+        ]
+        if links:
+            problems.append((place, f"expected a path below {root.name}, found the link {links[0]!r}"))
+    if problems:
+        raise _wrong(problems, text, str(path))
+    return plan
+
+
+def _paths(plan: Plan, campaign: Path) -> Iterator[tuple[Place, Path, str]]:
+    """Every path of a plan that must lie below a folder, with that folder."""
+    for name, tree in plan.trees.items():
+        if isinstance(tree, PackagesTree):
+            yield ("trees", name, "lock"), campaign, tree.lock
+    if plan.harness.source is not None:
+        yield ("harness", "source"), PROJECT, plan.harness.source
+    root = campaign if plan.harness.source is None else PROJECT
+    for i, name in enumerate(plan.harness.files):
+        yield ("harness", "files", i), root, f"{plan.harness.source or 'harness'}/{name}"
 
 
 def _text(path: Path) -> str:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        if not stat.S_ISREG(path.lstat().st_mode):
             raise PlanError(str(path), "not a file", expected="a plan.toml that is a plain file")
         with path.open("rb") as file:
             data = file.read(LARGEST_PLAN + 1)
@@ -116,15 +151,18 @@ def _validated(document: dict[str, Any], text: str, name: str, context: dict[str
         else:
             problems = cross_checks(plan)
     if problems:
-        at = Lines(text)
-        lines = [f"{name}:{at.of(path)}: {_shown(path)}: {message}" for path, message in problems[:MOST_PROBLEMS]]
-        if len(problems) > MOST_PROBLEMS:
-            lines.append(f"{name}:{at.of(())}: plan: {len(problems) - MOST_PROBLEMS} more")
-        raise PlanError(
-            name, f"{len(problems)} problem{'s' * (len(problems) > 1)} in the plan\n  " + "\n  ".join(lines)
-        )
+        raise _wrong(problems, text, name)
     assert plan is not None
     return plan
+
+
+def _wrong(problems: Sequence[Problem], text: str, name: str) -> PlanError:
+    at = Lines(text)
+    lines = [f"{name}:{at.of(path)}: {_shown(path)}: {message}" for path, message in problems[:MOST_PROBLEMS]]
+    if len(problems) > MOST_PROBLEMS:
+        lines.append(f"{name}:{at.of(())}: plan: {len(problems) - MOST_PROBLEMS} more")
+    many = f"{len(problems)} problem{'s' * (len(problems) > 1)} in the plan"
+    return PlanError(name, many + "\n  " + "\n  ".join(lines))
 
 
 def _document(text: str, name: str) -> dict[str, Any]:
