@@ -149,13 +149,17 @@ class _Reader:
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            self._fault("malformed", f"not UTF-8: {error.reason}", number)
+            text = raw.decode("utf-8", errors="replace")
+            died = _ENDED.search(text)  # a process may say with any bytes why it ends
+            self._fault(
+                *(("failure", text.strip()[:200]) if died else ("malformed", f"not UTF-8: {error.reason}")), number
+            )
             return
         marked, line = line.startswith(BOM), line.lstrip(BOM)
-        if "\0" in line:
-            self._fault("malformed", "a NUL byte: is this UTF-16, or a file with a hole?", number)
-        elif _ENDED.search(line):
+        if _ENDED.search(line):
             self._fault("failure", line.strip()[:200], number)
+        elif "\0" in line:
+            self._fault("malformed", "a NUL byte: is this UTF-16, or a file with a hole?", number)
         elif _SKIPPED.search(line):
             self._fault("skipped", line.strip()[:200], number)
         elif marked and _is_data(line):
