@@ -184,9 +184,7 @@ def test_a_result_follows_its_name(text: str) -> None:
     ],
 )
 def test_a_name_that_no_result_follows_is_named(text: str, name: str, line: int) -> None:
-    assert parse(text.encode()).faults == (
-        Fault("malformed", f"Benchmark{name} was begun and has no result", line),
-    )
+    assert parse(text.encode()).faults == (Fault("malformed", f"Benchmark{name} was begun and has no result", line),)
 
 
 # -- numbers

@@ -43,10 +43,13 @@ def test_a_line_to_the_byte(tmp_path: Path) -> None:
     assert rest == b""
     assert list(entry) == ["number", "time", "monotonic_ns", "event", "text", "load", "previous"]
     assert json.loads(line) == entry
-    assert line == (
-        f'{{"number":1,"time":"{NOON}","monotonic_ns":{entry["monotonic_ns"]},"event":"baseline",'
-        f'"text":"\u00e4 b","load":[0.5,1],"previous":"{START}"}}'
-    ).encode()
+    assert (
+        line
+        == (
+            f'{{"number":1,"time":"{NOON}","monotonic_ns":{entry["monotonic_ns"]},"event":"baseline",'
+            f'"text":"\u00e4 b","load":[0.5,1],"previous":"{START}"}}'
+        ).encode()
+    )
 
 
 def test_the_clock_is_universal_time_to_the_millisecond() -> None:
@@ -121,10 +124,12 @@ def test_the_words_of_a_second_runner(tmp_path: Path, monkeypatch: pytest.Monkey
         assert refused() == (str(path), *words, f"process {os.getpid()}, of this host", remedy)
         with monkeypatch.context() as without:
             without.setattr(journal, "_lock_holder", lambda _: None)
-            assert refused()[3] == "process unknown, at work since unknown"
+            assert refused()[3] == (
+                "process unknown, of another host, or of another PID namespace of this one, at work since unknown"
+            )
         log.append("session-start", pid=os.getpid())
         log.append("baseline", pid=1)
-        assert refused() == (str(path), *words, f"process {os.getpid()}, at work since {NOON}", remedy)
+        assert refused() == (str(path), *words, f"process {os.getpid()}, of this host, at work since {NOON}", remedy)
 
 
 # -- a torn line
