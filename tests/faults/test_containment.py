@@ -170,6 +170,11 @@ def test_each_process_of_a_group_is_ended_where_the_kernel_cannot_end_it_as_a_wh
     assert not folder.exists()
 
 
-def test_the_host_says_what_holds_its_processes() -> None:
-    """The record of a host names the control group, or that there is only the process group."""
+def test_the_host_says_what_holds_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No control group can be made: the record of the host says so, and `check` warns before a campaign begins."""
+    assert (containment.warnings() == []) == GROUP
+    monkeypatch.setattr(containment, "own_group", lambda: None)
+    assert host.observe("x")["details"]["containment"] == containment.NO_GROUP
+    assert "can outlive a runner that is killed" in containment.warnings()[0]
+    monkeypatch.undo()
     assert host.observe("x")["details"]["containment"] in (containment.GROUP, containment.NO_GROUP)
