@@ -48,7 +48,9 @@ def _table(table: dict[str, Any], path: Place, lines: list[str], places: dict[Pl
     later = []
     for key, value in table.items():
         here = (*path, key)
-        if (isinstance(value, dict) and value) or (isinstance(value, list) and value and all(isinstance(v, dict) for v in value)):
+        if (isinstance(value, dict) and value) or (
+            isinstance(value, list) and value and all(isinstance(v, dict) for v in value)
+        ):
             later.append((here, value))
         else:
             lines.append(f"{_key(key)} = {_inline(value)}")
