@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests import campaigns
+from tests.amending import ended
 from tests.campaigns import Campaign
 from tests.database import pythons, server, starter
 
-__all__ = ["pythons", "server", "starter"]
+__all__ = ["ended", "pythons", "server", "starter"]
 
 
 @pytest.fixture(scope="session")
