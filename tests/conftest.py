@@ -20,7 +20,8 @@ __all__ = ["pythons", "server", "starter"]
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the runner keeps trees, for all tests of a session."""
-    return tmp_path_factory.mktemp("cache")
+    shared = os.environ.get("BENCHBOOK_TEST_CLOSED")
+    return Path(shared) / "cache" if shared else tmp_path_factory.mktemp("cache")
 
 
 COUNTED = """import os, runpy, sys
