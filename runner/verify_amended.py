@@ -55,7 +55,7 @@ def chain(store: Store, sealed: seal.Seal, events: list[Event], report: Report) 
                 )
             previous = str(event["seal"])
     if previous != sealed.digest:
-        report.problems.append(f"seal.json: its digest is {sealed.digest}, the journal names {previous or 'none'}")
+        report.problems.append(f"seal.json: its digest is {sealed.digest}, journal.jsonl names {previous or 'none'}")
     report.problems += protocol.differences(store, sealed.content, events)
     expected = protocol.expected_files(sealed.content, events)
     for name in sorted(names(store) - expected.keys()):

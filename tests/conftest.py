@@ -17,6 +17,13 @@ from tests.database import pythons, server, starter
 __all__ = ["pythons", "server", "starter"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the tests' own."""
+    parser.addoption(
+        "--kills", type=int, help="number of the one campaign that tests/faults/test_random_kills.py tries"
+    )
+
+
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the runner keeps trees, for all tests of a session."""

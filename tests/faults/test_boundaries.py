@@ -19,7 +19,7 @@ from tests.faults import oracle, sessions
 from tests.faults.boundaries import Disk, at_boundary, at_call
 from tests.faults.sessions import Session
 
-FEW = 4  # boundaries that the short tests try; all of them in the slow ones
+FEW = 2  # boundaries that the short tests try; all of them in the slow ones
 MOST = 2000
 BEFORE_THE_NAME = ("rename", 2)  # the failed run's record is whole, and its folder has not its name yet
 

