@@ -28,7 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the runner keeps trees, for all tests of a session."""
-    return tmp_path_factory.mktemp("cache")
+    shared = os.environ.get("BENCHBOOK_TEST_CLOSED")
+    return Path(shared) / "cache" if shared else tmp_path_factory.mktemp("cache")
 
 
 COUNTED = """import os, runpy, sys

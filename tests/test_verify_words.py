@@ -250,13 +250,15 @@ def test_sealed_again_before_the_first_run_is_noted(copy: Campaign) -> None:
     assert (report.problems, report.notes) == ([], ["sealed 2 times before the first run"])
 
 
-def test_paths_of_the_host_in_raw_logs_are_noted(copy: Campaign) -> None:
+@pytest.mark.parametrize("name", ["stdout.txt", "stderr.txt"])
+def test_paths_of_the_host_in_raw_logs_are_noted(copy: Campaign, name: str) -> None:
     reopened(copy)
-    rewritten(copy, "stderr.txt", b"loaded /home/user/module.py\n")
+    data = (copy.folder / RUN / name).read_bytes()
+    rewritten(copy, name, data + b"loaded /home/user/module.py\n")
     report = report_of(copy)
     assert report.problems == []
     (text,) = report.notes
-    assert text.startswith(f"{RUN}/stderr.txt") and "/home/user/module.py" in text
+    assert text.startswith(f"{RUN}/{name}") and "/home/user/module.py" in text
 
 
 def test_warnings_of_the_seal_are_noted(copy: Campaign) -> None:
