@@ -1,6 +1,9 @@
 # make campaign    set up, execute a short campaign of this machine, build the book
 # make test        set up, and the tests that take minutes
 # make test-slow   the tests that take longer
+# make coverage    all quick tests once more, counting the lines and branches taken: prints a table, fails under 95%
+# make mutants     change the code in one place at a time and see whether a test notices: tests/mutants.toml names the
+#                  modules, MODULES="runner/journal.py" takes one; results in tests/mutants.json
 # make book        build the book from what lies in data/
 # make lint        ruff and mypy
 # make lock        pin requirements.in anew
@@ -13,7 +16,7 @@ BUNDLED = $(lastword $(sort $(wildcard data/pgstack-*)))
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url
 
-.PHONY: campaign test test-slow book lint lock check-system check-trees
+.PHONY: campaign test test-slow coverage mutants book lint lock check-system check-trees
 
 campaign: check-trees $(VENV)/ready
 	$(BIN)/python -m runner new $(CAMPAIGN) --from $(BUNDLED)
@@ -30,6 +33,15 @@ test: $(VENV)/ready-dev
 
 test-slow: $(VENV)/ready-dev
 	$(BIN)/python -m pytest -m slow
+
+coverage: $(VENV)/ready-dev
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m tests.coverage_table
+
+mutants: $(VENV)/ready-dev
+	$(BIN)/python -m tests.mutants $(MODULES)
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff check .

@@ -50,6 +50,12 @@ PREREGISTRATION = (
 )
 
 
+VERIFIED = (
+    "This page was made from a folder that verifies: its files are those that were adopted. That cannot show where they "
+    "came from or what was done to them before; the book's page on limits lists what verify cannot promise."
+)
+
+
 def computed(report: PhaseReport) -> list[str]:
     """Every limit that the record of the adoption shows, most binding first; each a complete sentence."""
     return [
@@ -66,6 +72,7 @@ def computed(report: PhaseReport) -> list[str]:
         limits.multiplicity(report),
         f"Labels: {report.labels.sentence()}",
         *restored(report),
+        VERIFIED,
         *limits.metric_scopes(report),
     ]
 

@@ -19,7 +19,7 @@ SUPPORTED = "supported"
 def as_text(reports: Sequence[PhaseReport]) -> str:
     """Three lines for each claim: status, sentence, reason."""
     return "".join(
-        f"{report.identifier} {claim.id}: {STATUS_WORDS[claim.status]}\n  claim: {claim.text}\n  why: {claim.reason}\n"
+        f"{report.identifier} {claim.id}: {status_words(claim)}\n  claim: {claim.text}\n  why: {claim.reason}\n"
         for report, claim in _claims(reports)
     )
 
@@ -29,7 +29,8 @@ def as_json(reports: Sequence[PhaseReport]) -> str:
     first = reports[0] if reports else None
     document: dict[str, Any] = {
         "campaign": first.plan.campaign.id if first else None,
-        "preregistered": bool(first and first.adoption is None),
+        "preregistered": bool(first and first.adoption is None)
+        and not any(claim.declared for _, claim in _claims(reports)),
         "deviations": dict(first.deviations) if first else {},
         "claims": [_claim(report, claim) for report, claim in _claims(reports)],
     }
@@ -42,7 +43,7 @@ def as_markdown(reports: Sequence[PhaseReport]) -> str:
     rows = [
         (
             f"{report.identifier} {claim.id}",
-            STATUS_WORDS[claim.status],
+            status_words(claim),
             claim.text,
             _evidence(report, claim),
             claim.reason,
@@ -73,6 +74,11 @@ def unmet(reports: Sequence[PhaseReport], required: Iterable[str]) -> list[str]:
     return lines
 
 
+def status_words(claim: ClaimResult) -> str:
+    """A claim's status, and that it was not preregistered where an amendment made it so."""
+    return STATUS_WORDS[claim.status] + (f", {claim.declared}" if claim.declared else "")
+
+
 def _claims(reports: Sequence[PhaseReport]) -> list[tuple[PhaseReport, ClaimResult]]:
     return [(report, claim) for report in reports for claim in report.claims]
 
@@ -83,6 +89,8 @@ def _claim(report: PhaseReport, claim: ClaimResult) -> dict[str, Any]:
         "id": claim.id,
         "text": claim.text,
         "status": claim.status,
+        "preregistered": report.adoption is None and not claim.declared,
+        "declared": claim.declared or None,
         "reason": claim.reason,
         "evidence": [_estimate(estimate) for estimate in claim.evidence],
     }

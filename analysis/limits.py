@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from analysis import delays, page_trees
+from analysis import amendments, delays, page_trees
 from analysis.checks import marked_blocks
 from analysis.intervals import coverage_words, covers
 from analysis.report import PhaseReport
@@ -23,6 +23,7 @@ def computed_limits(report: PhaseReport) -> list[str]:
     return [
         *([stop] if stop else []),
         *missing_runs(report),
+        *amendments.sentences(report.history, report.identifier),
         *deviations(report),
         *page_trees.same_binaries(report.seal, report.identifier),
         host(report),
@@ -35,8 +36,17 @@ def computed_limits(report: PhaseReport) -> list[str]:
         checks(report),
         wrong_answers(report.plan),
         labels(report),
+        VERIFIED,
         *metric_scopes(report),
     ]
+
+
+VERIFIED = (
+    "This page was made from a folder that verifies: nothing in it disagrees with its seal, its journal and its manifest. "
+    "That cannot show that the folder was not rewritten as a whole, unless the seal's digest was published before the first "
+    "run and the manifest's at the close, nor that host and clocks told the truth; the book's page on limits lists what "
+    "verify cannot promise."
+)
 
 
 def open_server(engine: Engine, network: Network) -> list[str]:
@@ -221,7 +231,8 @@ def blocks(report: PhaseReport) -> str:
     percentile, t = coverage_words("percentile", count, level), coverage_words("t", count, level)
     simulated = " (both simulated, under normal block noise)" if level == 0.95 and covers("percentile", count) else ""
     return (
-        f"{count} blocks give limited resolution. The {report.primary} interval leads, as preregistered; "
+        f"{count} blocks give limited resolution. The {report.primary} interval leads, "
+        f"{amendments.primary_words(report.history)}; "
         f"the percentile interval is {percentile}; the t interval {t}{simulated}."
     )
 

@@ -109,3 +109,4 @@ class ClaimResult:
     status: str  # "supported", "contradicted", "unresolved", "nominal-only", "not-evaluable"
     reason: str  # one plain sentence that names the deciding numbers or the failed runs
     evidence: tuple[Estimate, ...] = field(default=())
+    declared: str = ""  # where an amendment added or changed it when its phase had runs: after how many

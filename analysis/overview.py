@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from analysis import figures, headlines, limits, page, page_design, page_trees, tables
+from analysis import amendments, figures, headlines, limits, page, page_design, page_trees, tables
 from analysis.arms import arm_places
 from analysis.escaping import escaped, markdown, raw
 from analysis.formats import duration_text
@@ -80,6 +80,8 @@ def campaign_page(store: Store, plan: Plan, reports: Reports) -> str:
         "## Shared limits\n",
         raw(bullets(limits.shared(plan, reports))),
     ]
+    if first.history.amendments:
+        parts += ["## Amendments\n", raw(amendments.table(first.history, first.history.phases))]
     return "\n".join(parts)
 
 
@@ -112,13 +114,18 @@ def phase_table(reports: Reports) -> Markup:
     """Every phase: question, cases, how its runs ended, what became of its claims."""
     rows = []
     for name, report in reports.items():
+        first, late = amendments.preregistered(report.claims), [claim for claim in report.claims if claim.declared]
         rows.append(
             (
                 _phase_link(name, report),
                 report.phase.question,
                 len(report.cases),
                 run_counts(report.ledger, name),
-                [f"{len(ids)} {word}" for word, ids in page.claims_by_status(report).items()] or "none",
+                [
+                    *(f"{len(ids)} {word}" for word, ids in page.claims_by_status(report, first).items()),
+                    *(f"1 {tables.STATUS_WORDS[claim.status]}, {claim.declared}" for claim in late),
+                ]
+                or "none",
             )
         )
     return tables.plain(("phase", "question", "cases", "runs", "claims"), rows, numbers=[2])
@@ -159,10 +166,12 @@ def method(store: Store, plan: Plan, reports: Reports) -> list[str]:
         f"Every case has {block_range(reports)} blocks. In each block every arm is executed once, as one fresh process, "
         "in a counterbalanced order that is part of the plan. A ratio is the geometric mean over blocks of the block's "
         "ratio; a block's value of an arm is the median of its process's repeats.",
-        f"The {first.primary} interval leads, at level {statistics.level:g}, as preregistered; the {other} interval stands "
-        f"beside it. The percentile interval comes from {statistics.resamples} resamples with seed {statistics.seed} "
+        f"The {first.primary} interval leads, at level {statistics.level:g}, {amendments.primary_words(first.history)}; the "
+        f"{other} interval stands beside it. The percentile interval comes from {statistics.resamples} resamples "
+        f"with seed {statistics.seed} "
         f"({coverage}).",
-        f"Sealed at {_minute(first.seal.content['sealed'])}, before the first run; the seal's SHA-256 is {first.seal.digest}. "
+        f"{amendments.sealed_words(store, first.history, _minute(first.seal.content['sealed']))}; the seal's SHA-256 is "
+        f"{first.seal.digest}. "
         f"{_duration(events)}",
     ]
 
@@ -176,12 +185,19 @@ def _duration(events: list[Any]) -> str:
     sessions = [event for event in events if event["event"] == "session-start"]
     if not sessions:
         return "Nothing was executed."
-    start, end = (datetime.fromisoformat(event["time"]) for event in (sessions[0], events[-1]))
     many = f"{len(sessions)} sessions" if len(sessions) > 1 else "one session"
     return (
-        f"The runs took {duration_text((end - start).total_seconds())} in {many}, from {_minute(sessions[0]['time'])} to "
+        f"The runs took {duration_text(_seconds(sessions, events[-1]))} in {many}, from {_minute(sessions[0]['time'])} to "
         f"{_minute(events[-1]['time'])}."
     )
+
+
+def _seconds(sessions: list[Any], last: Any) -> float:
+    """From the first session's start to the last event: by the monotonic clock, unless the host was started again between."""
+    if len({session.get("boot_id") for session in sessions}) == 1 and "monotonic_ns" in last:
+        return float(last["monotonic_ns"] - sessions[0]["monotonic_ns"]) / 1e9
+    start, end = (datetime.fromisoformat(event["time"]) for event in (sessions[0], last))
+    return max(0.0, (end - start).total_seconds())
 
 
 def environment(store: Store, plan: Plan, report: PhaseReport) -> Markup:

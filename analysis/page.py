@@ -7,7 +7,7 @@ import importlib.metadata
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from analysis import adopted, headlines, page_design, tables
+from analysis import adopted, amendments, headlines, page_design, tables
 from analysis import limits as bounds
 from analysis.escaping import escaped
 from analysis.intervals import index_digest
@@ -62,12 +62,14 @@ __all__ = [
 ]
 
 PARAMETERS = {"campaign": str, "phase": str, "seed": int, "resamples": int}
+BOUNDS = {"seed": (0, 2**63 - 1), "resamples": (100, 10_000_000)}  # of a plan too, and of the command line
 
 
 def begin(namespace: Mapping[str, Any]) -> PhaseReport:
     """Check the notebook's parameters, and open the report. The first call of every phase notebook.
 
-    papermill only warns about a parameter that a notebook does not have; here it is an error, as is one of another type.
+    papermill only warns about a parameter that a notebook does not have; here it is an error, as is one of another type or
+    out of bounds.
     Parameters are what the cells before this one assign, as IPython keeps their source in ``In``; the last entry of ``In``
     is the cell that makes this call.
     """
@@ -85,6 +87,9 @@ def begin(namespace: Mapping[str, Any]) -> PhaseReport:
         optional = name in ("seed", "resamples")
         if not (value is None and optional) and (not isinstance(value, kind) or isinstance(value, bool)):
             raise DataError(f"notebook parameter {name}", f"expected {kind.__name__}", found=repr(value))
+        least, most = BOUNDS.get(name, (0, 0))
+        if isinstance(value, int) and not least <= value <= most:
+            raise DataError(f"notebook parameter {name}", f"expected {least} to {most}", found=repr(value))
     return open_report(namespace["campaign"], namespace["phase"], namespace.get("seed"), namespace.get("resamples"))
 
 
@@ -99,9 +104,12 @@ def assigned(source: str) -> list[str]:
 
 def claim_counts(report: PhaseReport) -> str:
     """How many claims have which status, each named."""
-    told = [f"{len(ids)} {word} ({', '.join(ids)})" for word, ids in claims_by_status(report).items()]
-    many = f"{len(report.claims)} preregistered claims" if len(report.claims) > 1 else "1 preregistered claim"
-    return f"Of {many}: {listed(told)}." if told else "No claim was preregistered."
+    first = amendments.preregistered(report.claims)
+    late = [claim for claim in report.claims if claim.declared]
+    told = [f"{len(ids)} {word} ({', '.join(ids)})" for word, ids in claims_by_status(report, first).items()]
+    many = f"{len(first)} preregistered claims" if len(first) > 1 else "1 preregistered claim"
+    text = f"Of {many}: {listed(told)}." if told else "No claim was preregistered."
+    return " ".join([text, *(f"{c.id}, {c.declared}: {tables.STATUS_WORDS[c.status]}." for c in late)])
 
 
 def answer(report: PhaseReport) -> Section:
@@ -227,6 +235,9 @@ def specific(report: PhaseReport) -> Section:
     return section(*(piece for title, part in shown for piece in (titled(title), part(report))))
 
 
+LATE = "An amendment added or changed these when some runs of this phase had been made; what it changed is listed under Amendments."
+
+
 # ---- interpretation, limits, evidence -----------------------------------------------------------------
 
 
@@ -234,10 +245,24 @@ def interpretation(report: PhaseReport) -> Section:
     """Claims that were preregistered; what else was seen; what this data does not explain."""
     if report.adoption:
         return adopted.interpretation(report)
+    late = [claim for claim in report.claims if claim.declared]
+    first = amendments.preregistered(report.claims)
+    of = " of this phase" if report.history.amendments else ""
     return section(
         heading("Preregistered claims"),
-        paragraphs(["Written and sealed before the first run; each status is computed from the estimates above."]),
-        tables.claims(report.claims, "Preregistered claims, in the order of the plan"),
+        paragraphs([f"Written and sealed before the first run{of}; each status is computed from the estimates above."]),
+        tables.claims(first, "Preregistered claims, in the order of the plan")
+        if first or not late
+        else paragraphs(["None."]),
+        *(
+            [
+                heading("Claims that were not preregistered"),
+                paragraphs([LATE]),
+                tables.claims(late, "Declared or changed later"),
+            ]
+            if late
+            else []
+        ),
         heading("Also seen, not preregistered"),
         paragraphs(["Computed from the same estimates, without a claim in the plan."]),
         *also_seen(report),
@@ -251,7 +276,9 @@ def limits(report: PhaseReport) -> Section:
     if report.adoption:
         return adopted.limits(report)
     written = report.phase.limits
-    after = [paragraphs(["Written into the plan before the first run:"]), bullets(written)] if written else []
+    late = amendments.written_late(report.history, report.identifier)
+    when = " ".join(["Written into the plan:", *late]) if late else "Written into the plan before the first run:"
+    after = [paragraphs([when]), bullets(written)] if written else []
     return section(bullets(bounds.computed_limits(report)), *after, *changed_files(report))
 
 
@@ -264,6 +291,11 @@ def evidence(report: PhaseReport) -> Section:
         page_design.environment(report),
         page_design.design(report),
         page_design.recorded(report),
+        *(
+            [heading("Amendments"), amendments.table(report.history, [report.identifier])]
+            if report.history.amendments
+            else []
+        ),
         heading("Order of the runs"),
         page_design.order_map(report),
         heading("Where the time went"),
@@ -287,5 +319,6 @@ def reproduce(report: PhaseReport) -> Markup:
         ("computed with", ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "scipy"))),
         ("seal, SHA-256", tables.code(report.seal.digest)),
         ("sealed", report.seal.content["sealed"]),
+        *((f"seal before amendment {a.number}", tables.code(a.earlier)) for a in report.history.amendments),
     ]
     return tables.key_values(rows)

@@ -111,6 +111,12 @@ UNKNOWN_HOST: dict[str, dict[str, Any]] = {
 }
 
 
+HELD = {
+    "control group": "control group: nothing outlives the runner",
+    "process group": "process group: what leaves it can outlive a runner that is killed",
+}
+
+
 def host_rows(store: Store, plan: Plan) -> Rows:
     """The host, and who has which of its CPUs; of adopted runs it may be unknown."""
     groups = plan.host.cpus
@@ -128,6 +134,11 @@ def host_rows(store: Store, plan: Plan) -> Rows:
         ("memory", f"{identity['memory_kb'] / 1024 / 1024:.1f} GiB" if identity["memory_kb"] else None),
         ("system", f"{details['os']}, kernel {identity['kernel']}, {virtual}"),
         ("frequency governor", details["governor"]),
+        *(
+            [("processes are ended by", HELD.get(details["containment"], "unknown"))]
+            if "containment" in details
+            else []
+        ),
         (
             "CPU groups",
             f"housekeeping and runner {groups.housekeeping}, {served}benchmark process {groups.client}",

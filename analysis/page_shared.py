@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from analysis import figures, hdr, tables
@@ -10,6 +11,7 @@ from analysis.arms import arm_places
 from analysis.checks import marked_blocks
 from analysis.drawing import Picture
 from analysis.intervals import coverage_words
+from analysis.model import ClaimResult
 from analysis.page_parts import Section, bullets, folded
 from analysis.report import PROJECT, PhaseReport
 from analysis.sentences import listed
@@ -55,11 +57,11 @@ def changed_files(report: PhaseReport) -> list[Section]:
     return [folded(f"The {len(names)} files that differ", bullets(names))] if names else []
 
 
-def claims_by_status(report: PhaseReport) -> dict[str, list[str]]:
-    """The ids of the claims of each status that occurs, by its word."""
+def claims_by_status(report: PhaseReport, claims: Iterable[ClaimResult] | None = None) -> dict[str, list[str]]:
+    """The ids of the claims of each status that occurs, by its word; of some claims, or of all of a phase."""
+    chosen = report.claims if claims is None else tuple(claims)
     found = {
-        word: [claim.id for claim in report.claims if claim.status == status]
-        for status, word in tables.STATUS_WORDS.items()
+        word: [claim.id for claim in chosen if claim.status == status] for status, word in tables.STATUS_WORDS.items()
     }
     return {word: ids for word, ids in found.items() if ids}
 

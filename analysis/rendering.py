@@ -52,24 +52,31 @@ Say = Callable[[str], None]
 
 
 def campaigns() -> list[Store]:
-    """Every campaign below data/, by name. Raises DataError for a folder that no campaign can be called after."""
-    return [_named(Store(path.parent)) for path in sorted(DATA.glob("*/plan.toml"))]
+    """Every campaign below data/, by name.
+
+    Raises DataError for one whose plan is gone, which must not leave the book unseen, and for a folder that no campaign can
+    be called after.
+    """
+    folders = [path for path in sorted(DATA.glob("*")) if (path / "plan.toml").is_file() or Store(path).recorded]
+    for folder in folders:
+        _assert_name(folder)
+    return [Store.open(folder) for folder in folders]
 
 
-def _named(store: Store) -> Store:
+def _assert_name(folder: Path) -> None:
     # The name of the folder stands in commands, addresses and names of pages.
-    if not re.fullmatch(NAME, store.folder.name):
+    if not re.fullmatch(NAME, folder.name):
         raise DataError(
-            f"data/{store.folder.name!r}", "a folder that no campaign can be called after",
+            f"data/{folder.name!r}", "a folder that no campaign can be called after",
             expected="letters, digits, dot, hyphen and underscore, at most 64", remedy="rename the folder",
         )  # fmt: skip
-    return store
 
 
 def render(stores: list[Store], say: Say, *, phase: str | None = None, seed: int | None = None) -> None:
     """Verify and render campaigns. Raises DataError naming what does not hold; pages that hold stay as they are."""
     for store in stores:  # all of them first: the pages of one may show another's estimates
-        verified(_named(store))
+        _assert_name(store.folder)
+        verified(store)
     for store in stores:
         render_campaign(store, say, phase=phase, seed=seed)
     write_front(say)

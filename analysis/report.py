@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from analysis import claims, estimands, hdr, sensitivity, sentences, unpaired
+from analysis import amendments, claims, estimands, hdr, sensitivity, sentences, unpaired
 from analysis.checks import Mark, check_warnings, marks_of
 from analysis.covariates import unplanned_differences
 from analysis.diagnostics import add_warnings
@@ -157,6 +157,13 @@ class PhaseReport:
         return seal.read(self.store)
 
     @cached_property
+    def history(self) -> amendments.History:
+        """The versions of the campaign's plan; of adopted runs there is one."""
+        return (
+            amendments.History((), (self.plan,), ()) if self.adoption else amendments.history(self.store, self.ledger)
+        )
+
+    @cached_property
     def deviations(self) -> dict[str, list[str]]:
         """Files of harness, runner and analysis that differ today from what was sealed, or recorded at the adoption."""
         return seal.deviations(self.seal, self.plan)
@@ -194,12 +201,10 @@ def assert_sealed(store: Store, plan: Plan) -> None:
     be shown as the sealed one.
     """
     sealed = seal.read(store)
-    named = [event["seal"] for event in store.journal().events if event["event"] == "sealed"]
+    named = seal.in_force(store.journal().events)
     problems = seal.file_differences(sealed, seal.sealed_files(store, plan))
-    if not named or named[-1] != sealed.digest:
-        problems.insert(
-            0, f"seal.json: its digest is {sealed.digest}, the journal names {named[-1] if named else 'none'}"
-        )
+    if named != sealed.digest:
+        problems.insert(0, f"seal.json: its digest is {sealed.digest}, the journal names {named or 'none'}")
     if problems:
         raise DataError(
             str(store.folder),
@@ -289,6 +294,7 @@ def open_report(campaign: str | Path, phase: str, seed: int | None = None, resam
     found = sensitivity.with_covariates(found, unplanned_differences(described, data.runs), statistics.level)
     levels = _absolutes(plan, phase, data, replaced)
     results = tuple(claims.evaluate(claim, found, primary=statistics.primary) for claim in described.claims)
+    results = amendments.mark(results, amendments.history(store, ledger), phase)
     return PhaseReport(store, plan, phase, seed, resamples, ledger, labels, data, marks, found, levels, results)
 
 

@@ -91,8 +91,15 @@ def flips(sweeps: Sweeps) -> list[str]:
 
 def claim_table(reports: Mapping[str, PhaseReport], sweeps: Sweeps) -> Markup:
     """Every claim with the plan's seed and under all seeds."""
+    late = {(name, claim.id): claim.declared for name, report in reports.items() for claim in report.claims}
     rows = [
-        (claim.id, link(page_address(name), name), claim.text, STATUS_WORDS[claim.own], statuses(claim))
+        (
+            claim.id,
+            link(page_address(name), name),
+            claim.text,
+            ", ".join(filter(None, (STATUS_WORDS[claim.own], late[name, claim.id]))),
+            statuses(claim),
+        )
         for name, found in sweeps.items()
         for claim in found.claims
     ]

@@ -338,7 +338,7 @@ def claims(found: Sequence[ClaimResult], caption: str = "Preregistered claims") 
         "<tr>"
         + _cell(escaped(claim.id), "", "th", scope="row")
         + _cell(escaped(claim.text), "bb-long")
-        + _cell(status(claim.status))
+        + _cell(status(claim.status) + (f", {escaped(claim.declared)}" if claim.declared else ""))
         + _cell(escaped(claim.reason), "bb-long")
         + "</tr>"
         for claim in found

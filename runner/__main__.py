@@ -16,12 +16,13 @@ from typing import Any
 import click
 
 from runner import adopt as adopting
+from runner import amend as amending
 from runner import check as checking
 from runner import close as closing
 from runner import conform as conforming
-from runner import execute, ledger, new, schedule, seal, starters
+from runner import execute, ledger, new, protocol, schedule, seal, starters, verify_amended
 from runner import verify as verifying
-from runner.errors import BenchbookError, WrongUse
+from runner.errors import BenchbookError, WrongUse, os_error
 from runner.journal import Journal
 from runner.journal import read as read_journal
 from runner.progress import Progress
@@ -43,7 +44,7 @@ def shows_errors(command: Callable[..., int | None]) -> Callable[..., None]:
             click.echo(f"error: {error}", err=True)
             sys.exit(error.exit_code)
         except OSError as error:  # a full disk, a folder that may not be written to
-            click.echo(f"error: {error.filename or 'a file of the campaign'}: {error.strerror or error}", err=True)
+            click.echo(f"error: {os_error(error)}", err=True)
             sys.exit(1)
         except KeyboardInterrupt:
             click.echo("interrupted; `run` goes on from here by the plan's rules", err=True)
@@ -76,8 +77,10 @@ def plan(campaign: Path, sd: float | None, pilot: Path | None, ratio: float | No
         seal.assert_executed_here(store, "plan")
     described = store.plan()
     wanted = schedule.asked(sd, pilot, ratio)
-    show = schedule.describe_open if store.brought else schedule.describe
-    click.echo(show(described, wanted), nl=False)
+    if store.brought:
+        click.echo(schedule.describe_open(described, wanted), nl=False)
+        return
+    click.echo(schedule.describe(described, wanted, seal.amended_orders(store)), nl=False)
 
 
 @main.command(name="new")
@@ -158,6 +161,18 @@ def seal_command(campaign: Path) -> None:
     click.echo(sealed.digest)
 
 
+@main.command(name="amend")
+@CAMPAIGN
+@click.option("--why", required=True, help="The reason, in a sentence: kept, and shown on the pages.")
+@shows_errors
+def amend_command(campaign: Path, why: str) -> None:
+    """Change a sealed plan in the open: edit plan.toml, then say why. Prints the digest of the new seal.
+
+    The earlier version is kept below protocol/. What runs that were made rest on stays as it was sealed.
+    """
+    click.echo(amending.amend(Store.open(campaign), why, lambda text: click.echo(text, err=True)))
+
+
 @main.command()
 @CAMPAIGN
 @click.option("--dry-run", is_flag=True, help="Print every command that would be executed, and execute none.")
@@ -208,8 +223,16 @@ def status(campaign: Path, as_json: bool) -> None:
     if not store.orders_path.exists():
         click.echo(json.dumps({"state": "draft"}) if as_json else "draft: not sealed yet")
         return
-    state = ledger.fold(store.orders(), read_journal(store.journal_path).events)
-    found = execute.summary(state)
+    events = read_journal(store.journal_path).events
+    state = ledger.fold(store.orders(), events)
+    half = protocol.pending(store, events)
+    amended = seal.amendments(store) if half is None else ()
+    found = execute.summary(state) | {
+        "amendments": [
+            {"number": entry.number, "when": entry.when, "why": entry.why, "runs_before": len(entry.before)}
+            for entry in amended
+        ]
+    }
     if as_json:
         click.echo(json.dumps(found, indent=1))
         return
@@ -220,6 +243,12 @@ def status(campaign: Path, as_json: bool) -> None:
     click.echo(f"{'outstanding':<12} {found['outstanding_blocks']:>6} blocks")
     for name, reason in found["stopped_phases"].items():
         click.echo(f"phase {name} stopped: {reason}")
+    for entry in amended:
+        click.echo(verify_amended.words(entry, len(entry.before)))
+    if half is not None:
+        click.echo(
+            f"amendment {half['amendment']} is recorded and half done; the next `run` or `amend` brings it to its end"
+        )
 
 
 @main.command()
@@ -229,11 +258,14 @@ def close(campaign: Path) -> None:
     """Write the last journal line and the manifest; `run` does it when all is done."""
     store = Store.open(campaign)
     seal.assert_executed_here(store, "close")
-    described = store.plan()
     seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
+        described = protocol.settled(store, journal)
         seal.assert_unchanged(store, described, journal.events)
-        closing.close(store, described, journal, ledger.fold(store.orders(), journal.events))
+        state = ledger.fold(store.orders(), journal.events)
+        if not state.closed and not state.outstanding():
+            verifying.assert_as_recorded(store, described, state, journal.events)
+        closing.close(store, described, journal, state)
     click.echo(str(store.manifest_path))
 
 

@@ -7,6 +7,7 @@ result. What failed, panicked or was cut off is a piece with a reason and withou
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -23,10 +24,14 @@ _HEADER = re.compile(rb"^(goos|goarch|pkg|cpu|toolchain):[ \t]")
 _CONFIGURATION = re.compile(rb"^[a-z][^\s:A-Z]*:[ \t]")
 _RESULT = re.compile(rb"^Benchmark[^a-z\s]\S*(\s|$)")
 _NAMED = re.compile(r"Benchmark([^a-z\s]\S*)")
-_EVENTS = re.compile(rb'^\s*\{[^\n]{0,300}"Action":')
+_EVENTS = re.compile(benchfmt.EVENT.pattern.encode(), re.MULTILINE)
+_DEEPEST = 50  # parts of a benchmark inside each other that a failure is told of
 HOST = ("goos", "goarch", "cpu", "toolchain")
 _VERDICT = re.compile(r"^(FAIL\b|exit status )")  # of a whole process, whatever failed in it
-_USUAL = re.compile(r"^(PASS$|ok\s|\?\s|coverage: |testing: warning: |=== RUN|\s+\S+_test\.go:\d+:)")
+_USUAL = re.compile(
+    r"^(PASS$|ok\s|\?\s|coverage: |testing: warning: |=== (RUN|NAME|CONT|PAUSE)\s|--- (BENCH|PASS): |\s+\S+_test\.go:\d+:)"
+)
+_GOES_ON = re.compile(r"--- FAIL\b|^FAIL\b")  # failures behind which Go goes on with another benchmark or package
 SUFFIX = re.compile(r"-[1-9][0-9]*$")
 
 
@@ -98,11 +103,15 @@ def read(data: bytes, file: str, case: str | None = None) -> Read:
     Where the file is known to be of one case, a process without any result is a failed run of it, and so is an empty file;
     else it is noted. Raises DataError for the events of `go test -json` and for UTF-16, which are no text of this format.
     """
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{file}:1", "UTF-16, as some shells write it", expected="UTF-8", remedy="save it as UTF-8")
-    if _EVENTS.match(data):
+    other = benchfmt.encoding(data)
+    if other:
+        raise DataError(f"{file}:1", f"{other}, as some shells write it", expected="UTF-8", remedy="save it as UTF-8")
+    events = _EVENTS.search(data) if b'"Action"' in data else None
+    if events:
+        line = data.count(b"\n", 0, events.start()) + 1
         raise DataError(
-            f"{file}:1", "events of go test -json", expected="the text that go test writes without -json",
+            f"{file}:{line}", "events of go test -json",
+            expected="the text that go test writes without -json",
             remedy="put the Output fields of the events together, or leave the file out with --ignore",
         )  # fmt: skip
     pieces: list[Piece] = []
@@ -146,7 +155,7 @@ def _process(part: bytes, file: str, number: int, before: int, case: str | None)
             )
         )
     pieces = [replace(piece, values=()) if piece.problem else piece for piece in pieces]
-    notes = [_odd(lines, log, file, before)] if log.text_lines else []
+    notes = [_odd(lines, log, file, before), _unknown(log, file, before), _no_end(lines, log, file, before)]
     if not pieces and not (before and _is_rest(lines)):
         line, why = next(((fault.line, f": {fault.kind}: {fault.text}") for fault in log.faults), (1, ""))
         text = f"{file}:{line + before}: a process without a result{why}"
@@ -190,27 +199,61 @@ def _by_name(log: benchfmt.Log, lines: list[bytes], names: list[str]) -> dict[st
     which a benchmark failed; and where a part failed, Go says so of the whole too, which says nothing of the other parts.
     """
     said = [(fault, _told_name(lines[fault.line - 1])) for fault in log.faults]
+    known, results = _Names(names), [record.line for record in log.records]
     skipped = {SUFFIX.sub("", name) for fault, name in said if name and fault.kind == "skipped"}
-    parts = [(whole, fault.kind) for fault, name in said if name for whole in _wholes(name)]
-    results = [record.line for record in log.records]
+    parts: dict[str, set[bool]] = {}  # a benchmark -> whether a part of it was skipped, or failed
+    for fault, name in said:
+        for whole in _wholes(name or ""):
+            parts.setdefault(whole, set()).add(fault.kind == "skipped")
     cause = 0  # line of the last fault that names a benchmark and may have ended the process: to skip one ends none
     found: dict[str, benchfmt.Fault] = {}
+    told: set[tuple[str | None, bool]] = set()
     for fault, name in said:
         begun = fault.text.endswith(NO_RESULT)
         bare = SUFFIX.sub("", name or "")
         if name is None:
-            follows = cause and (_VERDICT.match(fault.text) or not any(cause < line < fault.line for line in results))
-            targets = [] if follows else [""]
-        elif any(whole == bare and (begun or kind != "skipped") for whole, kind in parts):
+            between = bisect_left(results, fault.line) - bisect_right(results, cause)
+            targets = [] if cause and (_VERDICT.match(fault.text) or not between) else [""]
+        elif (name, fault.kind == "malformed") in told or False in parts.get(bare, ()) or (begun and bare in parts):
             targets = []
         else:
-            targets = _meant(name, names) if name else names[-1:] or [""]
+            targets = known.meant(name) if name else names[-1:] or [""]
+            told.add((name, fault.kind == "malformed"))
         if name is not None and fault.kind != "skipped" and not (begun and bare in skipped):
             cause = fault.line
         for target in targets:
             if target not in found or (found[target].text.endswith(NO_RESULT) and fault.kind != "malformed"):
                 found[target] = fault  # why a benchmark has no result says more than that it has none
-    return {name: fault for name, fault in found.items() if name in names or not _told_better(name, found)}
+    # A process that died measured nothing afterwards: what stands behind is of another one, that nothing sets apart.
+    died = next((fault for fault, _ in said if fault.kind == "failure" and not _GOES_ON.search(fault.text)), None)
+    for record in log.records if died else ():
+        if died and record.line > died.line:
+            found.setdefault(record.name, died)
+    # Go writes a failed benchmark's name in both forms: one that was told with its suffix was told.
+    suffixed = {SUFFIX.sub("", name) for name in found if SUFFIX.search(name)}
+    return {name: fault for name, fault in found.items() if name in known.all or not name or name not in suffixed}
+
+
+class _Names:
+    """The benchmarks with results of a process."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.all = frozenset(names)
+        self._sorted = sorted(names)
+        self._bare: dict[str, list[str]] = {}
+        for name in names:
+            self._bare.setdefault(SUFFIX.sub("", name), []).append(name)
+
+    def meant(self, name: str) -> list[str]:
+        """Those that a fault's name means: itself, with a suffix, or its parts; else itself alone."""
+        same = [name] if name in self.all else []
+        same += [other for other in self._bare.get(name, ()) if other != name]
+        if same:
+            return same
+        start = f"{SUFFIX.sub('', name)}/"
+        first = bisect_left(self._sorted, start)
+        last = bisect_left(self._sorted, start + "\U0010ffff", first)
+        return self._sorted[first:last] or [name]
 
 
 def _told_name(line: bytes) -> str | None:
@@ -227,32 +270,34 @@ def _told_name(line: bytes) -> str | None:
     return named[1].rstrip(":") if named else None
 
 
-def _wholes(name: str) -> list[str]:
+def _wholes(name: str) -> Iterator[str]:
     """The benchmarks that a name is a part of."""
-    parts = name.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+    end = len(name)
+    for _ in range(_DEEPEST):
+        end = name.rfind("/", 0, end)
+        if end < 0:
+            return
+        yield name[:end]
 
 
-def _told_better(name: str, found: dict[str, benchfmt.Fault]) -> bool:
-    """Whether another fault's name is this one with its suffix: Go writes a failed benchmark's name in both forms."""
-    return name != "" and any(other != name and SUFFIX.sub("", other) == name for other in found)
+def _unknown(log: benchfmt.Log, file: str, before: int) -> str:
+    """A note on lines of units that say what nothing here knows, with the first of them."""
+    found = [warning for warning in log.warnings if warning.kind == "unit"]
+    return f"{file}:{found[0].line + before}: not read, {len(found)} in all: {found[0].text}" if found else ""
 
 
-def _meant(name: str, names: list[str]) -> list[str]:
-    """The benchmarks with results that a fault's name means: itself, with a suffix, or its parts; else itself alone."""
-    same = [other for other in names if name in (other, SUFFIX.sub("", other))]
-    parts = [other for other in names if other.startswith(f"{SUFFIX.sub('', name)}/")]
-    return same or parts or [name]
+def _no_end(lines: list[bytes], log: benchfmt.Log, file: str, before: int) -> str:
+    """A note on a process of Go, known by its header, that is not ended as Go ends one: nothing says that it came to its end."""
+    if not log.records or log.faults or any(map(_ENDS.match, lines)) or not any(map(_HEADER.match, lines)):
+        return ""
+    return f"{file}:{len(lines) + before}: no PASS or FAIL ends this process: it was cut off, or its log was trimmed"
 
 
 def _odd(lines: list[bytes], log: benchfmt.Log, file: str, before: int) -> str:
     """A note on lines that are neither result nor configuration nor what Go always prints, with the first of them."""
-    known = {record.line for record in log.records} | {fault.line for fault in log.faults}
     odd = []
-    for number, raw in enumerate(lines, start=1):
-        if number in known or not raw.strip() or _CONFIGURATION.match(raw) or raw.startswith((b"Unit ", b"Benchmark")):
-            continue
-        text = raw.decode("utf-8", errors="replace").rstrip()
+    for number in log.text:
+        text = lines[number - 1].decode("utf-8", errors="replace").rstrip()
         if not _USUAL.match(text):
             odd.append((number + before, text))
     if not odd:

@@ -141,8 +141,17 @@ def named(read: Pieces) -> Pieces:
             own.add(_ending(piece))
     cases = [_new_case(piece, endings[_process(piece)]) for piece in read.pieces]
     _assert_one_reading(read.pieces, cases)
+    undecided = _undecided(read.pieces)
     pieces = tuple(
-        replace(piece, fields={"phase": PHASE, **piece.fields, "case": case})
+        replace(
+            piece,
+            fields={
+                "phase": PHASE,
+                **piece.fields,
+                "case": case,
+                "reading": "open" if piece.name in undecided else "one",
+            },
+        )
         for piece, case in zip(read.pieces, cases, strict=True)
     )
     return replace(read, pieces=pieces)
@@ -177,6 +186,33 @@ def _assert_one_reading(pieces: Sequence[Piece], cases: Sequence[str]) -> None:
         shorter = SUFFIX.sub("", case)
         if shorter != case and shorter in first:
             raise _two_readings(first[shorter], piece)
+
+
+def _undecided(pieces: Sequence[Piece]) -> frozenset[str]:
+    """Names of two readings that nothing decides: no map, and no other name of a process that they are in.
+
+    Go puts the number of GOMAXPROCS behind every name of a process, so that a second name with the same number tells.
+    """
+    names: dict[tuple[str, int], set[str]] = {}
+    for piece in pieces:
+        names.setdefault(_process(piece), set()).add(piece.name)
+    told = {
+        piece.name for piece in pieces if len(names[_process(piece)]) > 1 or {"suffix", "case"} & piece.fields.keys()
+    }
+    return frozenset(piece.name for piece in pieces if _ending(piece)) - told
+
+
+def _open_names(pieces: Sequence[Piece]) -> tuple[str, ...]:
+    """A sentence on the names of which both readings are possible."""
+    found = {piece.name: piece.fields["case"] for piece in pieces if piece.fields.get("reading") == "open"}
+    if not found:
+        return ()
+    name, case = next(iter(found.items()))
+    more = f", as {len(found) - 1} more" if len(found) > 1 else ""
+    return (
+        f"The logs' {name}{more} was read as {case} with GOMAXPROCS {name[len(case) + 1 :]}; it may also be a benchmark of that "
+        "whole name with GOMAXPROCS 1. No other name of its process tells: suffix=drop or suffix=keep in the map does.",
+    )
 
 
 def _two_readings(one: Piece, other: Piece) -> DataError:
@@ -239,7 +275,8 @@ def _seen(pieces: Sequence[Piece], order: Sequence[str], phase: str, notes: Sequ
         {unit: frozenset(found) for unit, found in counts.items()},
         None if None in numbers else len(numbers),
         {case: tuple(dict.fromkeys(p.name for p in pieces if p.fields["case"] == case)) for case in cases},
-        (f"Runs do not have the same number of repeats ({'; '.join(uneven)}).",) if uneven else (),
+        ((f"Runs do not have the same number of repeats ({'; '.join(uneven)}).",) if uneven else ())
+        + _open_names(pieces),
     )
 
 

@@ -2,8 +2,9 @@
 
 A result line is `Benchmark<Name>[-P] <iterations> <value> <unit> [<value> <unit> ...]`; a configuration line is
 `key: value` with a key that starts in lower case and holds no upper case and no space; `Unit <unit> better=lower`
-says which direction of a unit is better. Whatever looks like a result and is none is a fault with its line, never dropped
-and never a number. Format: the Go project's proposal 14313, benchmark data format, and golang.org/x/perf/benchfmt.
+says which direction of a unit is better. Lines end at a newline alone: no form feed, and no line separator of another
+alphabet, ends one. Whatever looks like a result and is none is a fault with its line, never dropped and never a number.
+Format: the Go project's proposal 14313, benchmark data format, and golang.org/x/perf/benchfmt.
 """
 
 from __future__ import annotations
@@ -18,13 +19,25 @@ _NUMBER = re.compile(r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$")
 _ENDED = re.compile(
     r"^\s*--- FAIL\b|^(panic|fatal error|runtime error|runtime): |^FAIL\b|^exit status [1-9]|^signal: |^SIG[A-Z]+: "
     r"|^\*\*\* Test killed|^Traceback \(most recent call last\):|^unexpected fault address"
+    # As a shell says of its child, by itself or behind the name of the script.
+    r"|^(Killed|Terminated|Aborted|Segmentation fault|Bus error)( +\(core dumped\))?$"
+    r"|^\S+: line [0-9]+: +[0-9]+ (Killed|Terminated|Aborted|Segmentation fault|Bus error)\b"
 )
-_ENDED_INSIDE = re.compile(r"\s--- FAIL\b|\s(panic|fatal error): ")
+_ENDED_INSIDE = re.compile(
+    r"\s--- FAIL\b|\s(panic|fatal error|signal|SIG[A-Z]+): |\s(exit status [1-9]|\*\*\* Test killed)"
+)
 _SKIPPED = re.compile(r"(^|\s)--- SKIP\b")
-_RESULT_INSIDE = re.compile(r"Benchmark\S{0,300}\s+[0-9]+\s+[+-]?[0-9.]+\S*\s+\S")
-_NAMELESS = re.compile(r"^\s*[0-9]+\s+([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?|[+-]?Inf|NaN)\s+\S*/\S")
+# No part of these can match for long what the part behind it matches: a long line is searched in linear time.
+_RESULT_INSIDE = re.compile(r"Benchmark[\S\x1c-\x1f]{0,300}\s+[0-9]+\s+(?:[+-]?(?:[0-9.]|Inf|inf|nan)|NaN)\S*\s+\S")
+_NAMELESS = re.compile(r"^\s*[0-9]+\s+(?:[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?|[+-]?Inf|NaN)\s+\S*/\S")
+EVENT = re.compile(r'^[ \t]*\{(?:"(?:Time|ImportPath)": ?"[^"\\n]*", ?)*"Action": ?"[a-z-]+"')
+_SUFFIX = re.compile(r"-[1-9][0-9]*$")
+_DEEPEST = 50  # parts of a benchmark inside each other that a result is looked for among
+_UNIT_KEYS = {"better": ("lower", "higher"), "assume": ("exact", "nothing")}
+BOM = "\ufeff"
 
 NO_RESULT = "was begun and has no result"
+EVENTS = "events of go test -json, {} in all: expected the text that go test writes without -json"
 
 
 @dataclass(frozen=True)
@@ -42,7 +55,7 @@ class Record:
 class Fault:
     """A line that is no result although it looks like one, or that says that a benchmark failed or was skipped."""
 
-    kind: str  # "malformed", "failure", "skipped"; among a log's warnings "overwritten"
+    kind: str  # "malformed", "failure", "skipped"; among a log's warnings "overwritten", "unit"
     text: str
     line: int
 
@@ -54,21 +67,48 @@ class Log:
     records: tuple[Record, ...] = ()
     configuration: dict[str, str] = field(default_factory=dict)  # the last value of each key
     faults: tuple[Fault, ...] = ()
-    text_lines: int = 0
+    text: tuple[int, ...] = ()  # lines that are none of the format's own
     better: dict[str, str] = field(default_factory=dict)  # unit -> "lower" or "higher", where the log says so
-    warnings: tuple[Fault, ...] = ()  # configuration keys that were given a second, different value
+    warnings: tuple[Fault, ...] = ()  # keys that were given a second value; Unit lines with a key that is not known
+    assume: dict[str, str] = field(default_factory=dict)  # unit -> "exact" or "nothing": no estimate here uses it
+
+    @property
+    def text_lines(self) -> int:
+        """How many lines are none of the format's own."""
+        return len(self.text)
 
 
 def parse(data: bytes) -> Log:
     """Read one raw log. Never raises: what cannot be read is a fault with its line."""
+    other = encoding(data)
+    if other:
+        return Log(faults=(Fault("malformed", f"{other}: expected UTF-8", 1),))
     reader = _Reader()
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = data.removeprefix(BOM.encode()).split(b"\n")
     unfinished = lines.pop()
     for number, raw in enumerate(lines, start=1):
-        reader.read(raw.removesuffix(b"\r"), number)
+        reader.read(raw.rstrip(b"\r"), number)
     if unfinished:
         reader.read_unfinished(unfinished, len(lines) + 1)
     return reader.log()
+
+
+def encoding(data: bytes) -> str:
+    """The name of the encoding, by its mark or by where its NUL bytes are, when it is one of those that are not read."""
+    for mark, name in (
+        (b"\xff\xfe\0\0", "UTF-32"),
+        (b"\0\0\xfe\xff", "UTF-32"),
+        (b"\xff\xfe", "UTF-16"),
+        (b"\xfe\xff", "UTF-16"),
+    ):
+        if data.startswith(mark):
+            return name
+    head = data[:4096]
+    lanes = [head[lane::4].count(0) / len(head[lane::4]) for lane in range(4) if head[lane::4]]
+    empty = [share > 0.7 for share in lanes]
+    if empty in ([False, True, True, True], [True, True, True, False]):
+        return "UTF-32"
+    return "UTF-16" if empty in ([False, True, False, True], [True, False, True, False]) else ""
 
 
 class _Reader:
@@ -79,47 +119,65 @@ class _Reader:
         self._configuration: dict[str, str] = {}
         self._faults: list[Fault] = []
         self._warnings: list[Fault] = []
-        self._better: dict[str, str] = {}
-        self._lone: dict[str, int] = {}  # names that stand alone on a line, as `go test -v` prints them before a result
-        self._text_lines = 0
+        self._said: dict[str, dict[str, str]] = {"better": {}, "assume": {}}
+        self._begun: dict[
+            str, int
+        ] = {}  # names alone on a line, as `go test -v` prints them, that no result has followed
+        self._events: list[int] = []
+        self._text: list[int] = []
 
     def log(self) -> Log:
         """What was read."""
-        for name, line in self._lone.items():
-            if not any(_belongs(record.name, name) for record in self._records):
-                self._fault("malformed", f"Benchmark{name} {NO_RESULT}", line)
+        self._end_begun()
+        if self._events:
+            self._fault("malformed", EVENTS.format(len(self._events)), self._events[0])
         return Log(
             tuple(self._records),
             self._configuration,
             tuple(sorted(self._faults, key=lambda fault: fault.line)),
-            self._text_lines,
-            self._better,
+            tuple(self._text),
+            self._said["better"],
             tuple(self._warnings),
+            self._said["assume"],
         )
+
+    def _end_begun(self) -> None:
+        for name, line in self._begun.items():
+            self._fault("malformed", f"Benchmark{name} {NO_RESULT}", line)
+        self._begun.clear()
 
     def read(self, raw: bytes, number: int) -> None:
         """Take one whole line for what it is."""
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            self._fault("malformed", f"not UTF-8: {error.reason}", number)
+            text = raw.decode("utf-8", errors="replace")
+            died = _ENDED.search(text)  # a process may say with any bytes why it ends
+            self._fault(
+                *(("failure", text.strip()[:200]) if died else ("malformed", f"not UTF-8: {error.reason}")), number
+            )
             return
-        if "\0" in line:
-            self._fault("malformed", "a NUL byte: is this UTF-16, or a file with a hole?", number)
-        elif _ENDED.search(line):
+        marked, line = line.startswith(BOM), line.lstrip(BOM)
+        if _ENDED.search(line):
             self._fault("failure", line.strip()[:200], number)
+        elif "\0" in line:
+            self._fault("malformed", "a NUL byte: is this UTF-16, or a file with a hole?", number)
         elif _SKIPPED.search(line):
             self._fault("skipped", line.strip()[:200], number)
+        elif marked and _is_data(line):
+            self._fault("malformed", f"a byte order mark inside of the log, before {line.strip()[:200]!r}", number)
+        elif EVENT.match(line):
+            self._events.append(number)
         elif _starts_a_result(line):
             self._result_or_failure(line, number)
-        elif line.startswith("Unit ") and "=" in line:
+        elif _is_unit_line(line):
             self._unit(line, number)
         elif _RESULT_INSIDE.search(line):
             self._fault("malformed", f"a result that does not begin its line: {line.strip()[:200]!r}", number)
         elif _NAMELESS.match(line):
             self._fault("malformed", f"a result without its name: {line.strip()[:200]!r}", number)
         elif not self._configure(line, number) and line.strip():
-            self._text_lines += 1
+            self._text.append(number)
 
     def read_unfinished(self, raw: bytes, number: int) -> None:
         """Take the last line of a log, when no newline ends it: whatever could have gone on is a fault."""
@@ -142,6 +200,8 @@ class _Reader:
         before = self._configuration.get(key, value)
         if before != value:
             self._warnings.append(Fault("overwritten", f"{key}: {before!r} before, {value!r} here", number))
+            if key == "pkg":
+                self._end_begun()
         self._configuration[key] = value
         return True
 
@@ -149,17 +209,23 @@ class _Reader:
         _, unit, *pairs = line.split()
         for pair in pairs:
             key, _, value = pair.partition("=")
-            if not value:
+            if not (key and value):
                 self._fault("malformed", f"expected key=value after Unit {unit}, found {pair!r}", number)
-            elif key == "better" and (
-                value not in ("lower", "higher") or self._better.setdefault(unit, value) != value
-            ):
-                self._fault("malformed", f"unit {unit} cannot be better {value!r} here", number)
+            elif key not in _UNIT_KEYS:
+                self._warnings.append(Fault("unit", f"{pair} of unit {unit}: nothing here knows this key", number))
+            elif value not in _UNIT_KEYS[key] or self._said[key].setdefault(unit, value) != value:
+                words = "cannot be better" if key == "better" else "cannot be assumed"
+                self._fault("malformed", f"unit {unit} {words} {value!r} here", number)
 
     def _result_or_failure(self, line: str, number: int) -> None:
         name, *rest = line.split()
+        bare = name.removeprefix("Benchmark")
         if not rest:
-            self._lone.setdefault(name.removeprefix("Benchmark"), number)
+            if line != name or bare in self._begun:  # Go writes a name with a tab behind it where a result is to follow
+                place = number if line != name else self._begun.pop(bare)
+                self._fault("malformed", f"Benchmark{bare} {NO_RESULT}", place)
+            if line == name:
+                self._begun[bare] = number
             return
         if _ENDED_INSIDE.search(line):
             self._fault("failure", line.strip()[:200], number)
@@ -168,8 +234,36 @@ class _Reader:
         if isinstance(parsed, str):
             self._fault("malformed", parsed, number)
         else:
-            bare = name.removeprefix("Benchmark")
+            self._followed(bare)
             self._records.append(Record(bare, int(rest[0]), parsed, number, self._configuration.get("pkg", "")))
+
+    def _followed(self, name: str) -> None:
+        """A result is the one that a name alone on a line announced: its own, one with a -P suffix, or one of a part."""
+        if not self._begun:
+            return
+        self._begun.pop(name, None)
+        name = _SUFFIX.sub("", name)
+        end = len(name)
+        for _ in range(_DEEPEST):
+            if end < 0:
+                break
+            self._begun.pop(name[:end], None)
+            end = name.rfind("/", 0, end)
+
+
+def _is_data(line: str) -> bool:
+    """Whether a line would be more than text."""
+    return (
+        _starts_a_result(line)
+        or _is_unit_line(line)
+        or _configuration_of(line) is not None
+        or _NAMELESS.match(line) is not None
+    )
+
+
+def _is_unit_line(line: str) -> bool:
+    """By the format any line whose first word is Unit; one without any pair is taken for a sentence."""
+    return line.startswith("Unit") and line.split(maxsplit=1)[0] == "Unit" and "=" in line and len(line.split()) > 2
 
 
 def _starts_a_result(line: str) -> bool:
@@ -178,14 +272,6 @@ def _starts_a_result(line: str) -> bool:
         return False
     name, *rest = line.split()
     return not name[len("Benchmark") :][:1].islower() or bool(rest and re.match(r"^[0-9]+$", rest[0]))
-
-
-def _belongs(record: str, name: str) -> bool:
-    """Whether a result is the one that a lone name announced: itself, with a -P suffix, or a part of it."""
-    rest = record.removeprefix(name)
-    return record.startswith(name) and (
-        rest == "" or rest.startswith("/") or re.match(r"^-[1-9][0-9]*$", rest) is not None
-    )
 
 
 def _configuration_of(line: str) -> tuple[str, str] | None:
@@ -206,7 +292,9 @@ def _result(name: str, fields: list[str]) -> tuple[tuple[float, str], ...] | str
     for text, unit in zip(pairs[::2], pairs[1::2], strict=True):
         value = number(text)
         if value is None:
-            return f"expected a finite number for {unit}, found {text[:40]!r}"
+            return f"expected a finite number for {unit[:40]}, found {text[:40]!r}"
+        if number(unit) is not None:
+            return f"expected a unit after {text[:40]}, found the number {unit[:40]!r}"
         if unit in values:
             return f"unit {unit} is there twice"
         values[unit] = value

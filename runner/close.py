@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from runner import benchfmt, rawlog
 from runner.adoption import UNKNOWN, AdoptedRun, entry
 from runner.errors import DataError, Refused
-from runner.files import digest_of, file_sha256, manifest_text, write_whole
+from runner.files import digest_of, file_sha256, manifest_text, write_whole, writing
 from runner.journal import Event, Journal
 from runner.ledger import Ledger
 from runner.orders import Labels
@@ -44,7 +44,7 @@ def metric_rows(store: Store, plan: Plan, labels: Labels) -> list[tuple[object, 
 def append_metrics(store: Store, plan: Plan, labels: Labels) -> None:
     """Append one run's rows."""
     new = not store.metrics_path.exists()
-    with store.metrics_path.open("a", newline="", encoding="utf-8") as file:
+    with writing(store.metrics_path), store.metrics_path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         if new:
             writer.writerow(COLUMNS)
@@ -144,4 +144,9 @@ def manifest_digests(store: Store) -> dict[str, str]:
 
 def content_digests(store: Store) -> dict[str, str]:
     """Digest of every file but the manifest and the journal, which cannot hold its own."""
-    return {name: digest for name, digest in manifest_digests(store).items() if name != store.journal_path.name}
+    return without_journal(store, manifest_digests(store))
+
+
+def without_journal(store: Store, digests: dict[str, str]) -> dict[str, str]:
+    """What the journal's close is computed over, of all digests."""
+    return {name: digest for name, digest in digests.items() if name != store.journal_path.name}

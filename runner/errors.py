@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class BenchbookError(Exception):
     """Base of every error that is shown to the user as a message, without a traceback.
@@ -33,6 +35,41 @@ class Refused(BenchbookError):
 
 class DataError(BenchbookError):
     """Files of a campaign disagree with each other or are damaged."""
+
+
+class Unwritable(DataError):
+    """A file could not be written: no room, a read-only folder, a quota, a disk that fails."""
+
+
+def unwritable(path: str, error: OSError, remedy: str = "") -> Unwritable:
+    """What an OSError of a write means, and what to do."""
+    return Unwritable(
+        path,
+        "this file could not be written",
+        found=error.strerror or str(error),
+        remedy=remedy or f"{REMEDIES.get(error.errno or 0, 'look at the disk')}; then call the same command again",
+    )
+
+
+def os_error(error: OSError) -> BenchbookError:
+    """An OSError that nothing nearer has explained, as a message."""
+    return BenchbookError(
+        str(error.filename2 or error.filename or "a file of the campaign"),  # of two, the one that is written
+        error.strerror or str(error),
+        remedy=REMEDIES.get(error.errno or 0, ""),
+    )
+
+
+REMEDIES = {
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room below the quota",
+    errno.EFBIG: "raise the limit for the size of a file (ulimit -f)",
+    errno.EROFS: "the file system is mounted read-only: mount it for writing, or copy the campaign to where you may write",
+    errno.EACCES: "give this user the right to read and write it, or copy the campaign to where you may write",
+    errno.EPERM: "give this user the right to read and write it, or copy the campaign to where you may write",
+    errno.EIO: "the disk reports an error: copy the campaign to another one",
+    errno.EMFILE: "raise the limit for open files (ulimit -n)",
+}
 
 
 class Missing(BenchbookError):

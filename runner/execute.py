@@ -5,25 +5,28 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from runner import close, engines, host, ledger, seal, treekinds
-from runner.errors import Refused, WrongUse
+from runner import close, containment, engines, host, ledger, leftovers, protocol, seal, treekinds, verify
+from runner.errors import DataError, Refused, WrongUse
 from runner.files import fsync_folder
+from runner.interrupts import held
 from runner.journal import Event, Journal, utc_now
 from runner.ledger import Block, Ledger
 from runner.orders import Labels
 from runner.plan import Plan
 from runner.progress import Progress, kind_of
-from runner.record import WRONG_ANSWER, Context, execute_run, record_interrupted, recovered_end
+from runner.record import WRONG_ANSWER, Context, assert_room, execute_run, record_interrupted, recovered_end
 from runner.stage import open_stage
 from runner.store import Store
 from runner.treekinds import AnyBuilt
 
 QUIET_SAMPLE_S = 0.25
+BASELINE_LOOPS = 10
 QUIET_SAMPLES = 4  # at most, where no tick passes during one
 
 
@@ -57,6 +60,8 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
         )
     seal.read(store)  # before the journal is opened, which a draft has none of
     with Journal(store.journal_path) as journal:
+        _tell_torn(journal, progress)
+        plan = protocol.settled(store, journal)
         sealed = seal.assert_unchanged(store, plan, journal.events)
         assert_same_host(store, plan)
         state = ledger.fold(store.orders(), journal.events)
@@ -68,8 +73,20 @@ def execute(store: Store, progress: Progress, phase: str | None = None) -> int:
         _session(store, plan, sealed, journal, progress, phase)
         state = ledger.fold(store.orders(), journal.events)
         if not state.outstanding() and not ledger.interrupted_runs(state):
+            close.sweep(store)
+            verify.assert_as_recorded(store, plan, state, journal.events)
             close.close(store, plan, journal, state)
     return _without_result(state)
+
+
+def _tell_torn(journal: Journal, progress: Progress) -> None:
+    """Say that a torn last line was cut off; the journal has just said so itself."""
+    last = journal.events[-1] if journal.events else {"event": None}
+    if last["event"] == "torn-line":
+        progress.say(
+            f"journal.jsonl:{last['number']}: the last line was torn, as a crash leaves it; its {last['bytes']} bytes are "
+            "cut off, and what they told of is found again in the runs' folders"
+        )
 
 
 def _without_result(state: Ledger) -> int:
@@ -119,18 +136,27 @@ def _session(
         )
     os.sched_setaffinity(0, host.parse_cpus(plan.host.cpus.housekeeping))
     boot_id = host.observe(plan.campaign.id)["details"]["boot_id"]
-    session = journal.append("session-start", pid=os.getpid(), boot_id=boot_id, phase=phase, seal=sealed.digest)
-    reason = "done"
+    with containment.session() as container:
+        session = journal.append(
+            "session-start", pid=os.getpid(), boot_id=boot_id, phase=phase, seal=sealed.digest, containment=container
+        )
+        with _session_end(journal):
+            _recover(store, plan, journal, progress, session)
+            baseline = _baseline(plan)
+            journal.append("baseline", calibration_ns=baseline)
+            _walk(store, plan, sealed, built, statistics.median(baseline), journal, progress, phase)
+
+
+@contextmanager
+def _session_end(journal: Journal) -> Iterator[None]:
+    """Record why the session ends. What ended it is what is raised, also when the journal cannot be written any more."""
     try:
-        _recover(store, plan, journal, progress, session)
-        baseline = _baseline(plan)
-        journal.append("baseline", calibration_ns=baseline)
-        _walk(store, plan, sealed, built, statistics.median(baseline), journal, progress, phase)
+        yield
     except BaseException as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        with suppress(DataError):
+            journal.append("session-end", reason=f"{type(error).__name__}: {error}".splitlines()[0])
         raise
-    finally:
-        journal.append("session-end", reason=reason)
+    journal.append("session-end", reason="done")
 
 
 def _trees(store: Store, plan: Plan, sealed: seal.Seal, progress: Progress) -> dict[str, AnyBuilt]:
@@ -152,7 +178,7 @@ def _trees(store: Store, plan: Plan, sealed: seal.Seal, progress: Progress) -> d
 def _baseline(plan: Plan) -> list[int]:
     """The calibration loop on the client's CPUs, several times over about a second: the median is the baseline."""
     times: list[int] = []
-    for _ in range(10):
+    for _ in range(BASELINE_LOOPS):
         times += host.calibrate(host.parse_cpus(plan.host.cpus.client))
         time.sleep(0.05)
     return times
@@ -166,10 +192,11 @@ def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress, ses
     orders = store.orders()
     close.sweep(store)
     for labels in ledger.interrupted_runs(ledger.fold(orders, journal.events)):
+        _end_leftovers(store, labels, progress)
         end = recovered_end(store, labels)
         if end is None:
             cause = ledger.interruption_cause(labels, journal.events, session["boot_id"])
-            end = record_interrupted(store, plan, session["seal"], labels, cause)
+            end = record_interrupted(store, plan, protocol.seals_of_runs(journal.events)[labels], labels, cause)
         journal.append("run-end", labels=asdict(labels), **asdict(end), recovered=True)
     state = ledger.fold(orders, journal.events)
     for labels, end in state.ends.items():
@@ -191,6 +218,13 @@ def _recover(store: Store, plan: Plan, journal: Journal, progress: Progress, ses
         if block.key in state.void and block.phase not in state.stopped:
             _replace(store, plan, journal, progress, block)
     close.write_metrics(store, plan, state)
+
+
+def _end_leftovers(store: Store, labels: Labels, progress: Progress) -> None:
+    """End a process of this run that outlived its runner, before what it wrote becomes a record."""
+    for folder in (store.partial_folder(labels), store.run_folder(labels)):
+        for pid in leftovers.end(folder):
+            progress.say(f"process {pid} of an earlier session was still at work for {labels}: ended")
 
 
 def _replace(store: Store, plan: Plan, journal: Journal, progress: Progress, block: Block) -> None:
@@ -255,6 +289,7 @@ def _block(context: Context, journal: Journal, progress: Progress, block: Block)
             found=f"{quiet.load_words('.2f')} and {quiet.calibration_ratio:.2f}",
             remedy="quiet the host and run again; the block has not begun",
         )
+    assert_room(context.store, f"phase {block.phase}, case {block.case}, block {block.number} has not begun")
     before, measuring = _rtt(context)
     journal.append(
         "block-start",
@@ -285,12 +320,13 @@ def _rtt(context: Context) -> tuple[dict[str, Any], int]:
 
 
 def _execute(context: Context, journal: Journal, labels: Labels) -> ledger.End:
-    journal.append("run-start", labels=asdict(labels), started=utc_now())
-    end, problem = execute_run(context, labels)
-    journal.append("run-end", labels=asdict(labels), **asdict(end))
-    if end.outcome == "ok":
-        close.append_metrics(context.store, context.plan, labels)
-        fsync_folder(context.store.folder)
+    with held():  # but while its process is at work: what became of it is not to be lost
+        journal.append("run-start", labels=asdict(labels), started=utc_now())
+        end, problem = execute_run(context, labels)
+        journal.append("run-end", labels=asdict(labels), **asdict(end))
+        if end.outcome == "ok":
+            close.append_metrics(context.store, context.plan, labels)
+            fsync_folder(context.store.folder)
     if problem:
         context.stage.restart(problem)
     return end

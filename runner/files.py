@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from runner.errors import unwritable
+from runner.interrupts import held
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -47,24 +51,53 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def fsync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError of a write into Unwritable: which file, what happened, what to do."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        yield
+    except OSError as error:
+        raise unwritable(str(path), error) from None
+
+
+def fsync_folder(path: Path) -> None:
+    """Make the names in a folder durable. Raises Unwritable."""
+    with writing(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, every new name durable. Raises Unwritable."""
+    for folder in reversed([path, *path.parents]):
+        if not folder.is_dir():
+            with writing(folder):
+                folder.mkdir()
+            fsync_folder(folder.parent)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write, fsync, rename, fsync the folder: a reader sees the old file or the new one, never a part."""
+    """Write, fsync, rename, fsync the folder: a reader sees the old file or the new one, never a part.
+
+    Raises Unwritable, with nothing left beside the old file.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    fsync_folder(path.parent)
+    with held():
+        with writing(path):
+            try:
+                with temporary.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, path)
+            except BaseException:
+                with suppress(OSError):
+                    temporary.unlink()
+                raise
+        fsync_folder(path.parent)
 
 
 def tree_digests(folder: Path, patterns: Iterable[str], relative_to: Path) -> dict[str, str]:

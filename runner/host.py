@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from runner import containment
 from runner.plan import Checks, CpuGroups
 
 CALIBRATION_ROUNDS = 5
@@ -98,6 +99,7 @@ def observe(campaign: str) -> dict[str, Any]:
         "clocksource": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource").strip(),
         "open_files": _limit(),
         "root": os.geteuid() == 0,
+        "containment": containment.available(),
         "python": platform.python_version(),
         "libc": "-".join(platform.libc_ver()),
         "boot_id": _read("/proc/sys/kernel/random/boot_id").strip(),
@@ -174,10 +176,30 @@ def counters() -> dict[str, Any]:
         "cpu_ticks": cpu_ticks(),
         "swap_pages": int(vmstat.get("pswpin", 0)) + int(vmstat.get("pswpout", 0)),
         "oom_kills": int(vmstat["oom_kill"]) if "oom_kill" in vmstat else None,
+        "group_oom_kills": group_oom_kills(),
         "throttled_periods": int(throttled[0]) if throttled else None,
         "thermal_throttles": sum(map(int, filter(None, thermal))) if any(thermal) else None,
         "load_average": _read("/proc/loadavg").split()[:3],
     }
+
+
+def group_oom_kills() -> int | None:
+    """How many processes of this process's own memory cgroup, v1 or v2, the kernel has killed for memory; None: not exposed.
+
+    /proc/vmstat counts those of the whole host, a neighbour's too. In a group without a memory controller of its own the
+    nearest one above counts.
+    """
+    for line in _read("/proc/self/cgroup").splitlines():
+        number, kinds, path = line.split(":", 2)
+        if number != "0" and "memory" not in kinds.split(","):
+            continue
+        folder = containment.folder_of(kinds, path)
+        for place in [folder, *folder.parents] if folder else []:
+            text = _read(f"{place}/memory.events" if number == "0" else f"{place}/memory.oom_control")
+            found = re.search(r"^oom_kill (\d+)$", text, re.M)
+            if found:
+                return int(found[1])
+    return None
 
 
 def busy_share(before: Mapping[str, list[int]], after: Mapping[str, list[int]], cpus: Iterable[int]) -> float | None:

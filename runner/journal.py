@@ -1,8 +1,8 @@
 """The append-only, hash-chained log of what the runner did.
 
 Each line is a JSON object with its number, the time, an event and the SHA-256 of the line before (its bytes without
-the newline). A line is on disk before the runner goes on. A torn last line, as a crash can leave it, is reported and cut
-off by the next session before it writes; anything else that breaks the chain is an error.
+the newline). A line is on disk before the runner goes on. A torn last line, as a crash can leave it, is replaced by the
+next session, in one write, by a line that says so; anything else that breaks the chain is an error.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from runner.errors import DataError, Refused
 from runner.files import fsync_folder, sha256
+from runner.interrupts import held
 
 START = "0" * 64
 Event = dict[str, Any]
@@ -97,6 +98,13 @@ def _lock_holder(path: Path) -> int | None:
     return None
 
 
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
 class Journal:
     """The journal open for writing; holds the campaign's lock while it is open."""
 
@@ -112,8 +120,7 @@ class Journal:
             self.events: list[Event] = list(reading.events)
             self._previous, self._size = reading.last_digest, reading.whole_bytes
             if reading.torn:
-                self._file.truncate(reading.whole_bytes)
-                self.append("torn-line", bytes=len(reading.torn), text=reading.torn.decode(errors="replace")[:200])
+                self._mend(reading.torn)
         except BaseException:
             self._file.close()
             raise
@@ -126,10 +133,13 @@ class Journal:
                 (event for event in reversed(read(self.path).events) if event["event"] == "session-start"), {}
             )
             pid = _lock_holder(self.path)
+            where = "of this host" if pid else "of another host, or of another PID namespace of this one"
             if pid is None or pid == holder.get("pid"):
-                found = f"process {holder.get('pid', 'unknown')}, at work since {holder.get('time', 'unknown')}"
+                found = (
+                    f"process {holder.get('pid', 'unknown')}, {where}, at work since {holder.get('time', 'unknown')}"
+                )
             else:
-                found = f"process {pid}"  # it has not yet written the start of its session
+                found = f"process {pid}, {where}"  # it has not yet written the start of its session
             raise Refused(
                 str(self.path),
                 "another runner is at work on this campaign",
@@ -139,6 +149,13 @@ class Journal:
 
     def append(self, event: str, **fields: Any) -> Event:
         """Write one event and wait until it is on disk."""
+        entry, line = self._line(event, fields)
+        with held():  # interrupted after the write, this object would no longer know what the file holds
+            self._write(line + b"\n")
+            self._take(entry, line)
+        return entry
+
+    def _line(self, event: str, fields: dict[str, Any]) -> tuple[Event, bytes]:
         entry: Event = {
             "number": len(self.events) + 1,
             "time": self._now(),
@@ -147,15 +164,43 @@ class Journal:
             **fields,
             "previous": self._previous,
         }
-        line = json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        self._write(line + b"\n")
+        return entry, json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+    def _take(self, entry: Event, line: bytes) -> None:
         self._previous = sha256(line)
         self.events.append(entry)
-        return entry
+
+    def _mend(self, torn: bytes) -> None:
+        """Write a line that says so over a torn one, blanks at its end where that was longer.
+
+        In one write: whenever this is cut off too, there is a torn line still, and it is not forgotten.
+        """
+        entry, line = self._line("torn-line", {"bytes": len(torn), "text": torn.decode(errors="replace")[:200]})
+        line = line.ljust(len(torn))
+        place = os.open(self.path, os.O_WRONLY)  # the journal's own is for appending alone
+        try:
+            with held():
+                os.pwrite(place, line + b"\n", self._size)
+                os.fsync(place)
+                self._take(entry, line)
+                self._size += len(line) + 1
+        except OSError as error:
+            raise self._unwritten(error) from None
+        finally:
+            os.close(place)
 
     def _write(self, line: bytes) -> None:
         """Put a whole line on disk, or leave the journal as it was."""
-        size = os.fstat(self._file.fileno()).st_size
+        own, there = os.fstat(self._file.fileno()), _stat(self.path)
+        if there is None or not os.path.samestat(own, there):
+            raise DataError(
+                str(self.path),
+                "the journal was removed or replaced under the runner",
+                expected=f"the file that this session opened, with {len(self.events)} lines",
+                found="no file" if there is None else "another file",
+                remedy="put that file back, and run again",
+            )
+        size = own.st_size
         if size != self._size:
             raise DataError(
                 str(self.path), "the journal changed under the runner", expected=f"{self._size} bytes", found=f"{size}"
@@ -168,13 +213,16 @@ class Journal:
         except OSError as error:
             with suppress(OSError):
                 self._file.truncate(size)
-            raise DataError(
-                str(self.path),
-                "the journal could not be written",
-                found=str(error),
-                remedy="make room on the disk, or make the folder writable, and run again: it goes on where it stopped",
-            ) from None
+            raise self._unwritten(error) from None
         self._size += len(line)
+
+    def _unwritten(self, error: OSError) -> DataError:
+        return DataError(
+            str(self.path),
+            "the journal could not be written",
+            found=str(error),
+            remedy="make room on the disk, or make the folder writable, and run again: it goes on where it stopped",
+        )
 
     def close(self) -> None:
         """Give up the lock."""

@@ -24,10 +24,12 @@ from runner.plantypes import (
     Argv,
     CaseName,
     Contrast,
+    Count,
     CpuList,
     Environment,
     FileName,
     IntervalKind,
+    Line,
     MayBeUndefined,
     Name,
     Parameters,
@@ -40,6 +42,7 @@ from runner.plantypes import (
     Share,
     Switches,
     Text,
+    Version,
 )
 
 FORMAT = 1
@@ -50,7 +53,7 @@ class Campaign(PlanPart):
     title: Text
     question: Text
     payload_seed: Seed
-    short: str = ""  # for a shortened copy: what it was shortened from
+    short: Line = ""  # for a shortened copy: what it was shortened from
 
 
 class Statistics(PlanPart):
@@ -80,10 +83,10 @@ class Network(PlanPart):
 
 class Engine(PlanPart):
     kind: Literal["postgres", "foundationdb", "none"]
-    version: str = ""
+    version: Version = ""
     storage: Literal["memory", "disk", ""] = ""
     authentication: Literal["scram-sha-256", ""] = ""
-    settings: dict[Name, str] = Field(default_factory=dict)
+    settings: dict[Name, Line] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -118,9 +121,9 @@ class Checks(PlanPart):
     calibration_ratio: Ratio
     idle_load: Share
     steal_share: Share
-    swap_pages: Annotated[int, Field(ge=0), MayBeUndefined]
-    oom_kills: Annotated[int, Field(ge=0), MayBeUndefined]
-    throttled_periods: Annotated[int, Field(ge=0), MayBeUndefined]
+    swap_pages: Count
+    oom_kills: Count
+    throttled_periods: Count
 
 
 class Rules(PlanPart):
@@ -131,6 +134,7 @@ class Rules(PlanPart):
     quiet_wait_s: Annotated[float, Field(ge=0, le=86_400), MayBeUndefined]
     busy_block: Annotated[Literal["mark", "refuse"], MayBeUndefined]
     replacement_blocks: Annotated[int, Field(ge=0, le=100), MayBeUndefined]
+    output_limit_mb: Annotated[int, Field(ge=1, le=100_000)] = 256
     checks: Checks
 
 
@@ -192,16 +196,16 @@ class Holm(PlanPart):
 
 
 class Covariate(PlanPart):
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")]
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
     expected: Literal["constant", "varying"]
     what: Text
-    unit: str = ""  # of a number that the page is to show for each case and arm
+    unit: Line = ""  # of a number that the page is to show for each case and arm
 
 
 class Case(PlanPart):
     name: CaseName
     what: Text
-    group: str = ""
+    group: Line = ""
     expected_s: Seconds  # a guess of one process's length, for the schedule alone
     parameters: Parameters = Field(default_factory=dict)
     argv: Argv | None = None  # where this case has another harness than its phase
@@ -253,7 +257,7 @@ class PhaseEngine(PlanPart):
     """What is another way in one phase than the plan's engine says."""
 
     storage: Literal["memory", "disk"] | None = None
-    settings: dict[Name, str] = Field(default_factory=dict)
+    settings: dict[Name, Line] = Field(default_factory=dict)
 
 
 class PhaseNetwork(PlanPart):
@@ -275,13 +279,13 @@ class Phase(PlanPart):
     repeats: Annotated[int, Field(ge=1, le=1000), MayBeUndefined]
     order_seed: Seed
     primary_metric: CaseName
-    arms: Annotated[tuple[Arm, ...], Field(min_length=2)]
-    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
-    contrasts: Annotated[tuple[ContrastPart, ...], Field(min_length=1)]
+    arms: Annotated[tuple[Arm, ...], Field(min_length=2, max_length=100)]
+    metrics: Annotated[tuple[Metric, ...], Field(min_length=1, max_length=200)]
+    contrasts: Annotated[tuple[ContrastPart, ...], Field(min_length=1, max_length=500)]
     holm: Holm
-    covariates: tuple[Covariate, ...] = ()
-    cases: Annotated[tuple[Case, ...], Field(min_length=1)]
-    claims: tuple[Claim, ...] = ()
+    covariates: Annotated[tuple[Covariate, ...], Field(max_length=200)] = ()
+    cases: Annotated[tuple[Case, ...], Field(min_length=1, max_length=5000)]
+    claims: Annotated[tuple[Claim, ...], Field(max_length=1000)] = ()
     open_questions: tuple[Text, ...] = ()
     limits: tuple[Text, ...] = ()
 
@@ -339,9 +343,9 @@ class Plan(PlanPart):
     engine: Engine
     harness: Harness
     rules: Rules
-    trees: Annotated[dict[Name, Tree], Field(min_length=1)]
+    trees: Annotated[dict[Name, Tree], Field(min_length=1, max_length=200)]
     fixtures: dict[Name, Fixture] = Field(default_factory=dict)
-    phases: Annotated[dict[Name, Phase], Field(min_length=1)]
+    phases: Annotated[dict[Name, Phase], Field(min_length=1, max_length=200)]
     short: Short | None = None
 
     def engine_of(self, phase: str) -> Engine:

@@ -29,7 +29,7 @@ class PackagesTree(PlanPart):
     what: Text
     python: Annotated[str, StringConstraints(pattern=r"^3\.[0-9]{1,2}$")]
     lock: RelativePath
-    compiled: tuple[str, ...] = ()
+    compiled: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")], ...] = ()
 
 
 class Overlay(PlanPart):

@@ -34,12 +34,14 @@ LARGEST = 10**12  # of any number among parameters and switches: more is a slip,
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 CaseName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,120}$")]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]+$")]
+Line = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,1000}$")]  # of text, or nothing
 Contrast = Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^/\s]+$")]
 IntervalKind = Annotated[Literal["t", "percentile"], MayBeUndefined]
 Size = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
-Scalar = bool | Size | Number | str
+Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]{0,4096}$")]  # of a command
+Scalar = bool | Size | Number | Word
 Seed = Annotated[int, Field(ge=0, lt=2**63), MayBeUndefined]
 Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False), MayBeUndefined]
 Seconds = Annotated[float, Field(gt=0, le=7 * 86_400), MayBeUndefined]
@@ -69,11 +71,12 @@ CpuList = Annotated[
 FILE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
 FileName = Annotated[str, StringConstraints(pattern=FILE_NAME.pattern)]
 Parameters = dict[Name, Scalar | tuple[Size, ...]]
-Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]{0,4096}$")]  # of a command
 Words = Annotated[tuple[Word, ...], Field(min_length=1, max_length=200)]
 Switches = dict[Name, Scalar | Words]
-Environment = dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], str]
-Argv = Annotated[tuple[str, ...], Field(min_length=1)]
+Environment = dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,127}$")], Word]
+Argv = Annotated[tuple[Word, ...], Field(min_length=1, max_length=200)]
+Count = Annotated[int, Field(ge=0, le=LARGEST), MayBeUndefined]
+Version = Annotated[str, StringConstraints(pattern=r"^([0-9A-Za-z][0-9A-Za-z.+~-]{0,63})?$")]  # of an engine; no path
 RelativePath = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$"), AfterValidator(_inside)
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import select
 import shutil
 import signal
@@ -15,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runner import containment
 from runner.errors import Missing, Refused
+from runner.files import writing
+from runner.interrupts import held, released
 
 PACKAGES = {
     "ip": "iproute2",
@@ -28,6 +32,7 @@ PACKAGES = {
     "git": "git",
 }
 PR_SET_CHILD_SUBREAPER = 36
+OOM_SCORE = 500  # of a run's process and its children: half of the memory there is counts as theirs
 RUN_PATH = "/usr/local/bin:/usr/bin:/bin"  # of a run's process
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -121,20 +126,31 @@ class Ended:
     cpus_allowed: str
 
 
-def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, stderr: Path, limit_s: float) -> Ended:
+def execute(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    stdout: Path,
+    stderr: Path,
+    limit_s: float,
+    file_limit: int | None = None,
+) -> Ended:
     """Run one process in a session of its own, its output straight into files; end its group at the limit.
 
-    Whatever it started ends with it, also what left its group: this process adopts its orphans.
+    Whatever it started ends with it, also what left its group: this process adopts its orphans. With `file_limit` (bytes)
+    the kernel lets no file that it writes grow beyond. When memory runs out it goes before the runner and the server.
+    Raises Unwritable when its output cannot be put on disk.
     """
-    already_there = _children()
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    with stdout.open("xb") as out, stderr.open("xb") as err:
+    already_there = children()
+    adopt_orphans()
+    with held(), stdout.open("xb") as out, stderr.open("xb") as err:
         start = time.perf_counter_ns()
         process = subprocess.Popen(
             list(argv), env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
         )
         timed_out = False
+        containment.leads(process.pid)
         try:
+            _limits(process.pid, file_limit)
             timed_out = not _ends_within(process.pid, limit_s)
         finally:
             # Also on the way out of an exception, and also when the leader is gone: its children may not be.
@@ -143,9 +159,11 @@ def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, s
             _end_group(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        _end_orphans(already_there)
-        for file in (out, err):
-            os.fsync(file.fileno())
+        end_orphans(already_there)
+        containment.leads(0)
+        for path, file in ((stdout, out), (stderr, err)):
+            with writing(path):
+                os.fsync(file.fileno())
     signalled = os.WIFSIGNALED(status)
     return Ended(
         None if signalled else os.waitstatus_to_exitcode(status),
@@ -157,10 +175,22 @@ def execute(argv: Sequence[str], environment: Mapping[str, str], stdout: Path, s
     )
 
 
+def _limits(pid: int, file_limit: int | None) -> None:
+    """Set by the kernel's means from outside, so that nothing more is executed in front of what is timed."""
+    with contextlib.suppress(OSError):  # it has ended already
+        if file_limit is not None:
+            hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+            limit = file_limit if hard == resource.RLIM_INFINITY else min(file_limit, hard)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, hard))
+        adjustment = Path(f"/proc/{pid}/oom_score_adj")
+        adjustment.write_text(str(max(OOM_SCORE, int(adjustment.read_text()))))
+
+
 def _ends_within(pid: int, limit_s: float) -> bool:
     descriptor = os.pidfd_open(pid)
     try:
-        readable, _, _ = select.select([descriptor], [], [], limit_s)
+        with released():
+            readable, _, _ = select.select([descriptor], [], [], limit_s)
         return bool(readable)
     finally:
         os.close(descriptor)
@@ -190,7 +220,13 @@ def _signal_name(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
-def _children() -> set[int]:
+def adopt_orphans() -> None:
+    """Have the kernel make this process the parent of its descendants whose own parent ends."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children() -> set[int]:
+    """The children of this process, those that wait to be reaped among them."""
     own, found = str(os.getpid()), set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
@@ -199,13 +235,23 @@ def _children() -> set[int]:
     return found
 
 
-def _end_orphans(known: set[int]) -> None:
-    """Kill and reap children that this process did not have before; theirs become its own, until none is left."""
-    while strays := _children() - known:
+def end_orphans(known: set[int], name: str = "") -> None:
+    """Kill and reap children that this process did not have before; theirs become its own, until none is left.
+
+    With a name only those of this name.
+    """
+    while strays := {pid for pid in children() - known if not name or _name(pid) == name}:
         for pid in strays:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _end_group(leader: int) -> None:

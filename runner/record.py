@@ -6,6 +6,7 @@ then does the journal get the run's end, with the digests of the files.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -18,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from runner import benchfmt, host, process, rawlog, treekinds
-from runner.errors import Refused
-from runner.files import canonical_json, file_sha256, fsync_folder, write_whole
+from runner.errors import Refused, unwritable
+from runner.files import canonical_json, file_sha256, fsync_folder, make_folder, write_whole, writing
 from runner.journal import utc_now
 from runner.ledger import End
 from runner.orders import Labels
@@ -81,6 +82,8 @@ def expand(plan: Plan, phase: Phase, labels: Labels, places: Mapping[str, str]) 
 
 
 WRONG_ANSWER = "wrong answer"  # how the reason of such a run begins; a rule of the plan looks at it
+ROOM = 1 << 20  # bytes that the campaign's disk must have free, before and after every run's process
+MB = 1_000_000
 PLACES = {name: f"{{{name}}}" for name in ("python", "tree", "checkout", "bin", "binary", "harness", "output")}
 
 
@@ -101,7 +104,8 @@ def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
     loop_before = host.calibrate(client)
     watch.lap("calibration")
     folder = store.partial_folder(labels)
-    folder.mkdir(parents=True)
+    make_folder(folder.parent)
+    folder.mkdir()
     (folder / OUTPUT).mkdir()
     argv, environment = _command(context, phase, labels, arm, folder / OUTPUT)
     counters_before = host.counters()
@@ -113,16 +117,21 @@ def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
         folder / "stdout.txt",
         folder / "stderr.txt",
         plan.rules.run_limit_s,
+        plan.rules.output_limit_mb * MB,
     )
     watch.lap("process")
+    assert_room(store, f"what the process of {labels} wrote may be cut off, so that the run is not recorded as ended")
     counters_after = host.counters()
     loop_after = host.calibrate(client)
     watch.lap("calibration")
     engine_after, engine_problem = _health(context)
     watch.lap("reset")
-    log = benchfmt.parse((folder / "stdout.txt").read_bytes())
+    flooded = _at_limit(folder, plan.rules.output_limit_mb * MB)
+    log = benchfmt.parse((folder / "stdout.txt").read_bytes()) if not flooded else benchfmt.parse(b"")
     why = why_failed(ended, log, plan, labels, counters_before, counters_after)
     refused = _take_outputs(folder)
+    if flooded:
+        why = f"output limit: {flooded} reached {plan.rules.output_limit_mb} MB (rules.output_limit_mb)"
     why = why or wrong_outputs(phase.outputs_of(labels.case), _files(folder), refused)
     reason = "; ".join(filter(None, (why, engine_problem))) or None
     if reason and ended.status:
@@ -167,6 +176,24 @@ def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
     return _finish(store, labels, record), engine_problem
 
 
+def assert_room(store: Store, consequence: str) -> None:
+    """Raise Unwritable when the campaign's disk is full: a process whose output has no room may end as if all were well."""
+    found = os.statvfs(store.folder)
+    free = (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize  # some blocks are for root alone
+    if free < ROOM:
+        raise unwritable(
+            str(store.folder),
+            OSError(errno.ENOSPC, f"{free // 1024} KiB left on this disk, at least {ROOM // 1024} KiB are needed"),
+            f"make room on the disk and run again ({consequence})",
+        )
+
+
+def _at_limit(folder: Path, limit: int) -> str:
+    """The name of an output file that the kernel let grow no further; "" for none."""
+    paths = [path for path in (*folder.iterdir(), *(folder / OUTPUT).iterdir()) if path.is_file()]
+    return next((path.name for path in sorted(paths) if path.lstat().st_size >= limit), "")
+
+
 def _identity(context: Context, arm: Arm) -> dict[str, str]:
     """Digests of harness and tree, checked against the seal just before the run."""
     plan, store = context.plan, context.store
@@ -206,10 +233,11 @@ def _ready(stage: Stage) -> dict[str, Any]:
     """Clear all user data, and what the engine says of itself then."""
     try:
         stage.engine.reset()
+        return stage.engine.health()
     except Refused as error:
         stage.restart(f"the engine did not answer before the run: {error.problem}")
         stage.engine.reset()
-    return stage.engine.health()
+        return stage.engine.health()
 
 
 def _health(context: Context) -> tuple[dict[str, Any], str]:
@@ -240,19 +268,24 @@ def why_failed(
     """Why a run failed, the nearest cause first; empty when it did not."""
     if ended.timed_out:
         return f"time limit: still at work after {plan.rules.run_limit_s:g} s"
+    memory = "out of memory: " * (ended.status != 0 and killed_for_memory(before, after))
     if ended.signal:
-        killed = before["oom_kills"] is not None and after["oom_kills"] > before["oom_kills"]
-        return (
-            f"out of memory: ended by {ended.signal} while the kernel killed for memory"
-            if killed
-            else f"ended by {ended.signal}"
-        )
+        return f"{memory}ended by {ended.signal}" + " while the kernel killed for memory" * bool(memory)
     content = rawlog.content(log, plan.phases[labels.phase], labels.case)
     if ended.status == plan.rules.wrong_answer_exit:
         return f"{WRONG_ANSWER}: {content.problem or 'by exit status alone'}"
     if ended.status:
-        return f"exit status {ended.status}" + (f"; {content.problem}" if log.faults else "")
+        return f"{memory}exit status {ended.status}" + (f"; {content.problem}" if log.faults else "")
     return content.problem or ""
+
+
+def killed_for_memory(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether the kernel killed for memory between two readings: in the runner's own memory cgroup where that counts, which
+    everything of a run is in, else anywhere on the host."""
+    for name in ("group_oom_kills", "oom_kills"):
+        if before.get(name) is not None and after.get(name) is not None:
+            return bool(after[name] > before[name])
+    return False
 
 
 OUTPUT = ".output"  # in a run's folder while it is under way: what {output} stands for
@@ -301,10 +334,15 @@ def covariates(log: benchfmt.Log, phase: Phase, engine: Mapping[str, Any]) -> di
 def _finish(store: Store, labels: Labels, record: dict[str, Any]) -> End:
     partial, folder = store.partial_folder(labels), store.run_folder(labels)
     for name in _files(partial):
-        with (partial / name).open("rb") as file:  # what the process wrote beside its output is not on disk yet
-            os.fsync(file.fileno())
+        with writing(partial / name), (partial / name).open("rb") as file:
+            os.fsync(file.fileno())  # what the process wrote beside its output is not on disk yet
     write_whole(partial / "run.json", canonical_json(record).encode())
-    os.rename(partial, folder)
+    return _in_place(partial, folder, record)
+
+
+def _in_place(partial: Path, folder: Path, record: Mapping[str, Any]) -> End:
+    with writing(folder):
+        os.rename(partial, folder)
     fsync_folder(folder.parent)
     return _end(record, folder)
 
@@ -319,12 +357,28 @@ def _files(folder: Path) -> list[str]:
 
 
 def recovered_end(store: Store, labels: Labels) -> End | None:
-    """The end of a run whose record is whole although the journal lacks its end; None if the record is not whole."""
-    folder = store.run_folder(labels)
+    """The end of a run whose record is whole although the journal lacks its end; None if the record is not whole.
+
+    The record is the last file that is written: where it is, all others are on disk, although the folder may not have its
+    name yet. A failed run stays one.
+    """
+    partial, folder = store.partial_folder(labels), store.run_folder(labels)
+    written = _written(partial, labels)
+    if written is not None:
+        return _in_place(partial, folder, written)
     if not all((folder / name).is_file() for name in RUN_FILES):
         return None
     record = store.read_run(labels)
     return _end(record, folder)
+
+
+def _written(partial: Path, labels: Labels) -> dict[str, Any] | None:
+    """The record of just this run in a folder that was not renamed any more; None when there is none."""
+    try:
+        record = json.loads((partial / "run.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) and record.get("labels") == asdict(labels) else None
 
 
 def record_interrupted(store: Store, plan: Plan, seal_digest: str, labels: Labels, cause: str) -> End:
@@ -333,7 +387,7 @@ def record_interrupted(store: Store, plan: Plan, seal_digest: str, labels: Label
     A cause that the plan does not count as an interruption makes it a failed run.
     """
     partial = store.partial_folder(labels)
-    partial.mkdir(parents=True, exist_ok=True)
+    make_folder(partial)
     for leftover in partial.glob(".*.partial"):
         leftover.unlink()
     _take_outputs(partial)

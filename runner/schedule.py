@@ -41,9 +41,9 @@ def asked(sd: float | None, file: Path | None, ratio: float | None) -> Wanted:
     return Wanted(spreads, ratio)
 
 
-def describe(plan: Plan, wanted: Wanted = NOTHING) -> str:
-    """The schedule as text."""
-    labels = expand(plan)
+def describe(plan: Plan, wanted: Wanted = NOTHING, labels: Sequence[Labels] = ()) -> str:
+    """The schedule as text; `labels` are the orders of an amended campaign, which no plan alone comes to."""
+    labels = labels or expand(plan)
     minutes = sum(map(_seconds, plan.phases.values())) / 60
     lines = [
         _title(plan),

@@ -11,22 +11,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner import engines, host, orders, treekinds
+from runner import engines, host, orders, protocol, treekinds
 from runner.errors import DataError, Refused
 from runner.files import PROJECT, canonical_json, file_sha256, sha256, tree_digests, write_whole
 from runner.gittrees import GitBuilt
 from runner.journal import Journal, utc_now
 from runner.plan import Plan
 from runner.plantrees import PackagesTree
-from runner.store import Store, orders_document
+from runner.protocol import Amendment, Change, amendments, first_sealed, in_force, plans, ranges
+from runner.store import Labels, Store, orders_document
 
 __all__ = [
+    "Amendment",
+    "Change",
     "Seal",
+    "amendments",
     "analysis_digests",
     "assert_unchanged",
     "deviations",
     "file_differences",
     "file_sha256",
+    "first_sealed",
+    "in_force",
+    "plans",
+    "ranges",
     "read",
     "sealed_files",
     "source_digests",
@@ -97,7 +105,13 @@ def write(store: Store, progress: Any = None) -> Seal:
             raise Refused(
                 str(store.folder),
                 "a run has already started; what is chosen now is not preregistered",
-                remedy="start another campaign",
+                remedy=f"change it in the open: {amend_command(store)}; or start another campaign",
+            )
+        if protocol.amended(journal.events):
+            raise Refused(
+                str(store.folder),
+                "this campaign was amended, and its first seal is part of its record",
+                remedy=f"change it in the open again: {amend_command(store)}",
             )
         say = progress or (lambda _text: None)
         _copy_sources(store, plan)
@@ -114,21 +128,40 @@ def write(store: Store, progress: Any = None) -> Seal:
         warnings = treekinds.warnings(plan, identities)
         for text in warnings:
             say(f"warning: {text}")
+        kept = protocol.editable(store, plan)
         content = {
             "format": 1,
             "campaign": plan.campaign.id,
             "sealed": utc_now(),
             "files": sealed_files(store, plan),
+            "kept": kept,
             "trees": identities,
             "engine": engines.identity(plan),
             "analysis": analysis_digests(),
         }
         if warnings:
             content["warnings"] = warnings
+        protocol.keep(store, 1, kept)
         data = canonical_json(content).encode()
         write_whole(store.seal_path, data)
         journal.append("sealed", seal=sha256(data))
     return Seal(content, sha256(data))
+
+
+def amended_orders(store: Store) -> tuple[Labels, ...]:
+    """The orders of an amended campaign, which follow from all versions of its plan; none for any other.
+
+    None either while the plan is being edited for the next amendment.
+    """
+    if not store.seal_path.is_file() or not protocol.amended(store.journal().events):
+        return ()
+    sealed = read(store).content["files"]
+    return store.orders() if sealed[store.plan_path.name] == file_sha256(store.plan_path) else ()
+
+
+def amend_command(store: Store) -> str:
+    """What to type to change a sealed plan."""
+    return f'python -m runner amend {store.shown()} --why "..."'
 
 
 def assert_executed_here(store: Store, command: str) -> None:
@@ -208,22 +241,24 @@ def assert_unchanged(store: Store, plan: Plan, journal_events: list[dict[str, An
     """What must hold before anything is timed: the seal is the journal's, and every sealed file is as sealed."""
     assert_own_folder(store, plan)
     seal = read(store)
-    sealed = [event["seal"] for event in journal_events if event["event"] == "sealed"]
-    if not sealed or sealed[-1] != seal.digest:
+    named = in_force(journal_events)
+    if named != seal.digest:
         raise Refused(
             str(store.seal_path),
             "this is not the seal that the journal names",
-            expected=sealed[-1] if sealed else "a sealed event",
+            expected=named or "a sealed event",
             found=seal.digest,
             remedy=f"restore seal.json; before the first run: python -m runner seal {store.shown()}",
         )
+    after = f"before the first run: python -m runner seal {store.shown()}; later, in the open: {amend_command(store)}"
     problems = file_differences(seal, sealed_files(store, plan))
+    problems += protocol.differences(store, seal.content, journal_events)
     if problems:
         raise Refused(
             str(store.folder),
             "changed since the seal",
             found="; ".join(problems),
-            remedy=f"restore the files; before the first run: python -m runner seal {store.shown()}",
+            remedy=f"restore the files; {after}",
         )
     as_run = _runner_files(seal)
     now = source_digests("runner")
@@ -233,7 +268,7 @@ def assert_unchanged(store: Store, plan: Plan, journal_events: list[dict[str, An
             "runner",
             "this is not the runner that was sealed",
             found="differs in " + ", ".join(changed),
-            remedy=f"check out the runner that was sealed; before the first run: python -m runner seal {store.shown()}",
+            remedy=f"check out the runner that was sealed; {after}",
         )
     return seal
 

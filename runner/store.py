@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from runner.planfile import load as load_plan
 from runner.plantypes import RUN_FILES
 
 __all__ = [
+    "EMPTY",
     "PARTIAL",
     "RUN_FILES",
     "AdoptedRun",
@@ -40,6 +43,7 @@ __all__ = [
 ]
 
 PARTIAL = ".partial"
+EMPTY = "an empty folder"
 
 
 def labels_from(document: Any, where: str) -> Labels:
@@ -72,6 +76,7 @@ class Store:
         self.manifest_path = self.folder / "MANIFEST.sha256"
         self.harness_folder = self.folder / "harness"
         self.as_run_folder = self.folder / "as-run"
+        self.protocol_folder = self.folder / "protocol"
         self.runs_folder = self.folder / "runs"
         self.published_path = self.folder / "published.toml"
         self.adoption_path = self.folder / "adoption.json"
@@ -80,7 +85,14 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path) -> Store:
-        """The store of an existing campaign folder. Raises WrongUse when there is no plan in it."""
+        """The store of an existing campaign folder. Raises WrongUse when there is no plan in it, and DataError when it is gone."""
+        if not (folder / "plan.toml").is_file() and cls(folder).recorded:
+            raise DataError(
+                "plan.toml",
+                "missing, and what was made from it is here",
+                found=str(folder),
+                remedy="restore the file from where the campaign was published",
+            )
         if not (folder / "plan.toml").is_file():
             raise WrongUse(
                 str(folder),
@@ -103,6 +115,12 @@ class Store:
     def brought(self) -> bool:
         """Whether this campaign was executed elsewhere: figures that others published, or logs that were adopted."""
         return not self.seal_path.exists() and (self.published_path.is_file() or self.adoption_path.is_file())
+
+    @property
+    def recorded(self) -> bool:
+        """Whether anything here was written by the runner, or adopted: then a plan belongs to it."""
+        paths = (self.seal_path, self.journal_path, self.runs_folder, self.manifest_path, self.adoption_path)
+        return any(path.exists() for path in paths)
 
     def state(self) -> str:
         """draft, sealed, running, closed, adopted or figures-only. Raises DataError for a broken journal."""
@@ -210,12 +228,26 @@ class Store:
                 yield from _folders(case)
 
     def files(self) -> dict[str, Path]:
-        """Every file of the campaign by its relative path, the manifest aside."""
+        """Every file of the campaign by its relative path, the manifest aside; also links, pipes and the like."""
         return {
             path.relative_to(self.folder).as_posix(): path
             for path in sorted(self.folder.rglob("*"))
-            if (path.is_file() or path.is_symlink()) and path != self.manifest_path
+            if (path.is_symlink() or not path.is_dir()) and path != self.manifest_path
         }
+
+    def odd(self) -> dict[str, str]:
+        """What is neither a plain file nor a folder with something in it, by relative path, in words.
+
+        Nothing of it may be in a campaign: a link's content lies elsewhere, a pipe's is gone once it was read, and neither git
+        nor a manifest knows an empty folder.
+        """
+        found = {}
+        for path in sorted(self.folder.rglob("*")):
+            with suppress(FileNotFoundError):  # a runner at work has renamed it meanwhile
+                what = _odd(path)
+                if what:
+                    found[self.relative(path)] = what
+        return found
 
     def relative(self, path: Path) -> str:
         """A path as it is shown and recorded: relative to the campaign folder."""
@@ -236,6 +268,15 @@ def _not_recorded(path: Path, expected: str, found: str) -> DataError:
         found=found,
         remedy="restore the file from where the campaign was published",
     )
+
+
+def _odd(path: Path) -> str:
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return "a link"
+    if stat.S_ISDIR(mode):
+        return "" if any(path.iterdir()) else EMPTY
+    return "" if stat.S_ISREG(mode) else "not a plain file"
 
 
 def _folders(folder: Path) -> list[Path]:

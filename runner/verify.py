@@ -1,23 +1,34 @@
 """Check a campaign folder against its seal, its journal and its manifest; every problem names its file.
 
-Any change that does not agree with seal and journal is found. Against someone who rewrites everything
-consistently the seal's digest, committed or published before the first run, is the evidence.
+Any change that does not agree with seal and journal is found: of a byte, of a length, of a name, of an order, and any file,
+link, pipe or empty folder that belongs to nothing. Modes, times and further names of a file do not count.
+
+What it cannot promise:
+- Against someone who rewrites everything consistently the seal's digest, committed or published before the first run, is the
+  evidence; of what the seal does not hold (times, load before a block, results) the manifest's or the journal's, published at the
+  close. Where nobody published one, a campaign that was made up or rewritten as a whole verifies.
+- Before the close the journal's last line has none after it. A change of it that keeps its form, and a tail that was taken away
+  together with what its lines tell of, look like a crash; so does a closed campaign whose last line and manifest are gone.
+- The runner writes down what kernel and clocks say. A host that lies, a clock that was set, a runner that was changed before it was
+  sealed, and what nobody recorded, such as campaigns that were begun and thrown away, are not found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runner import close, ledger, orders, seal
-from runner.errors import BenchbookError
+from runner import clock, close, ledger, protocol, seal, verify_amended
+from runner.errors import BenchbookError, Refused
 from runner.files import file_sha256
+from runner.journal import Event
 from runner.journal import read as read_journal
 from runner.ledger import Ledger
 from runner.orders import Labels
 from runner.plan import Plan
-from runner.store import PARTIAL, RUN_FILES, Store, labels_from
-from runner.verify_brought import Report, closed, host_paths, verify_brought
+from runner.store import EMPTY, PARTIAL, RUN_FILES, Store, labels_from
+from runner.verify_brought import Report, closed, host_paths, shown, verify_brought
 
 
 def verify(store: Store) -> Report:
@@ -30,12 +41,37 @@ def verify(store: Store) -> Report:
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         record = store.adoption_path.name if store.brought else "seal.json"
         report.problems.append(f"{record} or journal.jsonl: not in the form that the runner writes: {error!r}")
+    report.problems = [shown(text) for text in report.problems]
     report.files = len(store.files()) + store.manifest_path.is_file()
     return report
 
 
+def assert_as_recorded(store: Store, plan: Plan, state: Ledger, events: Sequence[Event]) -> None:
+    """Raise Refused when the folder holds anything else than seal and journal say: a close would be of that, for good."""
+    report = Report(problems=[f"{name}: {what}" for name, what in store.odd().items()])
+    if not report.problems:
+        sealed = seal.read(store)
+        report.problems += seal.file_differences(sealed, seal.sealed_files(store, plan))
+        verify_amended.chain(store, sealed, list(events), report)
+        _runs(store, state, sealed, protocol.seals_of_runs(events), report)
+        _files(store, plan, state, verify_amended.names(store), report)
+    if report.problems:
+        raise Refused(
+            str(store.folder),
+            "not closed: something here is not as it was recorded",
+            found="\n    ".join(report.problems[:20]),
+            remedy="restore the files that were changed, move what does not belong here to another place, and run again",
+        )
+
+
 def _verify(store: Store, report: Report) -> None:
+    odd = store.odd()
+    report.problems += [f"{name}: {what}" for name, what in odd.items() if what != EMPTY]
+    if report.problems:  # a pipe that nobody writes to would be read for ever, as would a link to such a place
+        return
+    empty = [f"{name}: {what}" for name, what in odd.items()]
     if store.brought:
+        report.problems += empty
         verify_brought(store, report)
         return
     plan = store.plan()
@@ -48,15 +84,19 @@ def _verify(store: Store, report: Report) -> None:
             report.notes.append("not sealed yet: there is nothing to verify")
         report.problems += [f"{path.name}: recorded, but seal.json and journal.jsonl are gone" for path in left]
         return
+    if verify_amended.under_way(store, list(reading.events), report):
+        return
     sealed = _seal(store, plan, list(reading.events), report)
     state = ledger.fold(store.orders(), reading.events)
     if reading.torn:  # a crash leaves one, and the next session cuts it off; nobody goes on after a close
         text = f"journal.jsonl:{len(reading.events) + 1}: torn last line"
         found = (report.problems, text) if state.closed else (report.notes, f"{text}; the next session cuts it off")
         found[0].append(found[1])
-    _orders(store, plan, report)
-    _runs(store, state, sealed, report)
-    _files(store, plan, state, report)
+    verify_amended.planned(store, list(reading.events), report)
+    _runs(store, state, sealed, protocol.seals_of_runs(reading.events), report)
+    _files(store, plan, state, verify_amended.names(store), report)
+    if state.closed:  # before that a runner at work, or a killed one, may just have made a folder
+        report.problems += empty
     report.state = "closed" if state.closed else "running" if state.started else "sealed"
     _metrics(store, plan, state, metrics, report)
     if state.closed:
@@ -67,37 +107,24 @@ def _verify(store: Store, report: Report) -> None:
         )
     report.deviations = seal.deviations(sealed, plan)
     report.notes += [f"seal.json: warning: {text}" for text in sealed.content.get("warnings", [])]
+    report.notes += clock.notes(reading.events)
     report.notes += _host_paths(store, state)
 
 
 def _seal(store: Store, plan: Plan, events: list[dict[str, Any]], report: Report) -> seal.Seal:
     sealed = seal.read(store)
     report.seal_digest = sealed.digest
-    named = [event["seal"] for event in events if event["event"] == "sealed"]
     if not store.journal_path.is_file():
         report.problems.append("journal.jsonl: missing")
-    elif not named or named[-1] != sealed.digest:
-        report.problems.append(
-            f"seal.json: its digest is {sealed.digest}, the journal names {named[-1] if named else 'none'}"
-        )
-    if len(named) > 1:
-        report.notes.append(f"sealed {len(named)} times before the first run")
-    first_run = next((event["number"] for event in events if event["event"] == "run-start"), None)
-    late = [
-        event["number"] for event in events if event["event"] == "sealed" and first_run and event["number"] > first_run
-    ]
-    if late:
-        report.problems.append(f"journal.jsonl:{late[0]}: a seal made after the first run")
+    verify_amended.chain(store, sealed, events, report)
+    times = sum(event["event"] == "sealed" for event in events)
+    if times > 1:
+        report.notes.append(f"sealed {times} times before the first run")
     report.problems += seal.file_differences(sealed, seal.sealed_files(store, plan))
     return sealed
 
 
-def _orders(store: Store, plan: Plan, report: Report) -> None:
-    if store.orders() != orders.expand(plan):
-        report.problems.append("orders.json: not what plan.toml and its seeds expand to")
-
-
-def _runs(store: Store, state: Ledger, sealed: seal.Seal, report: Report) -> None:
+def _runs(store: Store, state: Ledger, sealed: seal.Seal, seals: dict[Labels, str], report: Report) -> None:
     expected = {store.run_folder(labels): labels for labels in state.ends}
     under_way = _under_way(store, state)
     for folder in store.run_folders():
@@ -110,7 +137,7 @@ def _runs(store: Store, state: Ledger, sealed: seal.Seal, report: Report) -> Non
         if not folder.is_dir():
             report.problems.append(f"{store.relative(folder)}: the folder of this run is missing")
             continue
-        _run(store, labels, state, sealed, report)
+        _run(store, labels, state, sealed, seals[labels], report)
 
 
 def _under_way(store: Store, state: Ledger) -> set[Path]:
@@ -119,7 +146,7 @@ def _under_way(store: Store, state: Ledger) -> set[Path]:
     return {folder for labels in runs for folder in (store.run_folder(labels), store.partial_folder(labels))}
 
 
-def _run(store: Store, labels: Labels, state: Ledger, sealed: seal.Seal, report: Report) -> None:
+def _run(store: Store, labels: Labels, state: Ledger, sealed: seal.Seal, in_force: str, report: Report) -> None:
     folder, end = store.run_folder(labels), state.ends[labels]
     for name in dict.fromkeys((*RUN_FILES, *end.files)):
         path = folder / name
@@ -138,26 +165,22 @@ def _run(store: Store, labels: Labels, state: Ledger, sealed: seal.Seal, report:
         report.problems.append(f"{where}: labels {record['labels']} in the folder of {labels}")
     if record["outcome"] != end.outcome:
         report.problems.append(f"{where}: outcome {record['outcome']!r}, the journal says {end.outcome!r}")
-    if end.outcome != "interrupted" and (
-        record["seal"] != sealed.digest or record["campaign"] != sealed.content["campaign"]
-    ):
+    if record["seal"] != in_force or record["campaign"] != sealed.content["campaign"]:
         report.problems.append(f"{where}: a record of another seal or campaign")
 
 
-def _files(store: Store, plan: Plan, state: Ledger, report: Report) -> None:
+def _files(store: Store, plan: Plan, state: Ledger, kept: set[str], report: Report) -> None:
     """Files that belong to nothing: neither sealed, nor a run's, nor the campaign's own."""
     known = {store.relative(path) for path in (store.seal_path, store.journal_path, store.metrics_path)}
-    known |= set(seal.sealed_files(store, plan))
+    known |= set(seal.sealed_files(store, plan)) | kept
     known |= {
         store.relative(store.run_folder(labels) / name) for labels, end in state.ends.items() for name in end.files
     }
     under_way = _under_way(store, state)
     for name, path in store.files().items():
         own = not under_way.isdisjoint(path.parents) or (not state.closed and path.match(f".*{PARTIAL}"))
-        if path.is_symlink() or (name not in known and not own):
-            report.problems.append(
-                f"{name}: {'a link' if path.is_symlink() else 'a file that belongs to nothing here'}"
-            )
+        if name not in known and not own:
+            report.problems.append(f"{name}: a file that belongs to nothing here")
 
 
 def _metrics(store: Store, plan: Plan, state: Ledger, found: bytes, report: Report) -> None:

@@ -29,6 +29,12 @@ class Report:
     deviations: dict[str, list[str]] = field(default_factory=dict)  # what differs today from what was sealed
 
 
+def shown(text: str) -> str:
+    """A problem as it is printed: the name of a file may hold bytes that are no text, or end the line."""
+    lines = text.split("\n  ")  # of a message of our own: expected, found, what to do
+    return "\n  ".join(line if line.isprintable() else ascii(line)[1:-1] for line in lines)
+
+
 def verify_brought(store: Store, report: Report) -> None:
     """Check a campaign whose runs were made elsewhere: its plan, and of adopted logs every file and every run."""
     plan = store.plan()
@@ -75,13 +81,11 @@ def _left(store: Store) -> list[str]:
 
 
 def _files(store: Store, record: seal.Seal, report: Report) -> None:
-    """Every file is in the record, or one of the four that are written after it; no link is any of them."""
+    """Every file is in the record, or one of the four that are written after it."""
     after = (store.adoption_path, store.journal_path, store.metrics_path)
     found = {}
     for name, path in store.files().items():
-        if path.is_symlink():
-            report.problems.append(f"{name}: a link")
-        elif path not in after:
+        if path not in after:
             found[name] = file_sha256(path)
     report.problems += seal.file_differences(record, found)
 
@@ -102,14 +106,16 @@ def closed(store: Store, close_event: dict[str, Any], events: list[dict[str, Any
         report.problems.append(f"journal.jsonl:{len(events)}: lines after the close")
     if not store.manifest_path.is_file():
         report.problems.append("MANIFEST.sha256: missing")
-    elif not report.problems:
-        _manifest(store, report)
-    if not report.problems and digest_of(close.content_digests(store)) != close_event["content_sha256"]:
+    if report.problems:
+        return
+    digests = close.manifest_digests(store)
+    _manifest(store, digests, report)
+    if not report.problems and digest_of(close.without_journal(store, digests)) != close_event["content_sha256"]:
         report.problems.append("journal.jsonl: the close names another content than the folder has")
 
 
-def _manifest(store: Store, report: Report) -> None:
-    expected = manifest_text(close.manifest_digests(store)).splitlines(keepends=True)
+def _manifest(store: Store, digests: dict[str, str], report: Report) -> None:
+    expected = manifest_text(digests).splitlines(keepends=True)
     found = store.manifest_path.read_bytes().decode(errors="replace").splitlines(keepends=True)
     for number in range(max(len(expected), len(found))):
         line = found[number] if number < len(found) else "nothing"

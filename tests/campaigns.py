@@ -55,6 +55,7 @@ run_limit_s = {run_limit_s}
 quiet_wait_s = {quiet_wait_s}
 busy_block = "{busy_block}"
 replacement_blocks = {replacement_blocks}
+output_limit_mb = {output_limit_mb}
 
 [rules.checks]
 calibration_ratio = {calibration_ratio}
@@ -232,6 +233,7 @@ def write(
         "quiet_wait_s": 0.0,
         "busy_block": "mark",
         "replacement_blocks": 2,
+        "output_limit_mb": 256,
         "calibration_ratio": 1000.0,
         "idle_load": 1.0,
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",

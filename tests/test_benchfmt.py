@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runner.benchfmt import Fault, Log, Record, format_record, parse
+from runner.benchfmt import Fault, Log, Record, format_record, number, parse
 
 GOOD = b"BenchmarkGet 100 5.5 ns/op\n"
 
@@ -229,7 +229,9 @@ WORD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20
     lambda text: text.split() == [text] and "\0" not in text
 )
 VALUES = st.lists(
-    st.tuples(st.floats(allow_nan=False, allow_infinity=False), WORD), min_size=1, unique_by=lambda v: v[1]
+    st.tuples(st.floats(allow_nan=False, allow_infinity=False), WORD.filter(lambda unit: number(unit) is None)),
+    min_size=1,
+    unique_by=lambda v: v[1],
 )
 NAME = WORD.filter(lambda text: "--- " not in text)
 

@@ -19,7 +19,7 @@ from tests import campaigns
 from tests.campaigns import PROJECT, Campaign
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ("adopt", "check", "close", "conform", "new", "plan", "run", "seal", "status", "verify")
+COMMANDS = ("adopt", "amend", "check", "close", "conform", "new", "plan", "run", "seal", "status", "verify")
 
 
 @pytest.fixture

@@ -411,3 +411,47 @@ def test_echoes_that_fail_are_refused_with_their_words() -> None:
         Refused, match=r"round trips could not be measured[\s\S]*expected: echoes[\s\S]*found: [\s\S]*what"
     ):
         delay.measure_rtt(nowhere)
+
+
+# -- what goes wrong with the process that carries bytes
+
+
+def test_a_process_that_does_not_start_is_refused_with_its_words() -> None:
+    with pytest.raises(
+        Refused, match=r"network delay: the process that adds the delay does not answer[\s\S]*found: no such device"
+    ) as raised:
+        carrier.Shuttle([sys.executable, "-c", "import sys; sys.exit('no such device')"])
+    assert raised.value.remedy == "run again: a session begins with a new one"
+
+
+def test_a_process_that_ends_without_a_word_is_told_by_its_exit_status() -> None:
+    with pytest.raises(Refused, match="found: exit status"):
+        carrier.Shuttle([sys.executable, "-c", ""])
+
+
+def test_a_process_that_does_not_end_by_itself_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    deaf = carrier.Shuttle([sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(60)"])
+    wait = subprocess.Popen.wait
+    monkeypatch.setattr(  # the same, with less patience
+        subprocess.Popen, "wait", lambda self, timeout=None: wait(self, timeout and min(timeout, 0.1))
+    )
+    deaf.close()
+    assert not alive(deaf.pid)
+
+
+@pytest.mark.skipif(not TUN, reason="TUN devices need root and /dev/net/tun")
+def test_devices_that_cannot_be_set_up_end_their_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = own_network()
+    monkeypatch.setattr(carrier, "SERVER_ADDRESS", "nowhere")
+    with (
+        pytest.raises(Refused, match="network delay: tun"),
+        opened("veth", "tun", monkeypatch),
+    ):
+        pytest.fail("opened")
+    assert wait_for(lambda: own_network() == before)
+
+
+def test_the_order_of_a_host_with_netem_is_netem(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = network.Ends("veth", "10.203.0.1", (), (), True, CPUS)
+    link = delay._open("netem", ends, 250, "S", "C")
+    assert isinstance(link, netem.Netem)

@@ -404,3 +404,191 @@ def test_a_steady_count_is_not_said_to_drift_or_to_hang_on_one_block():
 def test_a_count_that_moves_keeps_its_warnings():
     assert "one-block-decides" in kinds(estimate(pair(V2), counted=["ns/op"]))
     assert "drift" in kinds(estimate(pair([1 + n * 1e-3 for n in range(6)]), counted=["ns/op"]))
+
+
+def test_run_values_keep_level_spread_and_sequence_of_each_run():
+    found = estimands.run_values(
+        [
+            *run("Load", "final", 1, 2.0, 8.0),
+            *run("Load", "final", 2, 0.5, 2.0, 2.0),
+            *run("Load", "final", 3, 4.0),
+            *run("Load", "final", 4, 0.0, 1.0),
+            *run("Load", "final", 5, 1.0, math.inf),
+        ]
+    )
+    assert {block: (value.level, value.sequence) for (*_, block), value in found.items()} == {
+        1: (5.0, 10),
+        2: (2.0, 20),
+        3: (4.0, 30),
+        4: (0.5, 40),
+        5: (math.inf, 50),
+    }
+    spreads = [value.spread for value in found.values()]
+    # The standard deviation of two values is their distance over the root of 2; of (-a, a, a) it is 2a over the root of 3.
+    assert spreads[:2] == pytest.approx([math.log(4) / math.sqrt(2), 2 * math.log(2) / math.sqrt(3)])
+    assert spreads[2:] == [None, None, None]
+
+
+def test_spread_inside_the_runs_of_either_arm_is_told():
+    def samples(scatter: dict[str, float]) -> list[Sample]:
+        return [
+            sample
+            for block, ratio in zip(PLANNED, V1, strict=True)
+            for arm, level in (("before", 1_000.0), ("final", 1_000.0 * ratio))
+            for sample in run("Load", arm, block, level / scatter[arm], level, level * scatter[arm])
+        ]
+
+    assert "repeats-disagree" not in kinds(estimate(samples({"before": 1.001, "final": 1.001})))
+    for arms in ({"before": 1.2, "final": 1.001}, {"before": 1.001, "final": 1.2}):
+        # Half of the runs scatter by ln 1.2, the others by ln 1.001: the median is their mean, 9.6%.
+        assert "median sd 9.6%" in text(estimate(samples(arms)), "repeats-disagree")
+
+
+def test_places_of_either_arm_are_looked_at_for_a_drift():
+    """One block lost unbalances the order; levels that grow by 2% a run then bias the ratio."""
+
+    def samples(first: str) -> list[Sample]:
+        second = {"final": "before", "before": "final"}[first]
+        found = []
+        for block, ratio in zip(PLANNED, V1, strict=True):
+            for place, arm in enumerate((first, second)):
+                sequence = 2 * (block - 1) + place
+                value = 1_000.0 * 1.02**sequence * (ratio if arm == "final" else 1.0)
+                found.append(Sample("B", "Load", arm, block, place, sequence, 0, "ns/op", value, "f", 1))
+        return found
+
+    for first in ("final", "before"):
+        told = text(estimate(samples(first)), "drift")
+        assert "mean places in the campaign are 1 runs apart" in told
+        assert "drift" not in kinds(estimate(samples(first), ordered=False))
+
+
+def test_what_the_blocks_are_is_said_in_the_words_that_are_given():
+    found = estimate(pair(V1[:5]), known="blocks in the logs")
+    assert text(found, "few-blocks").startswith("Used: 5 of 6 blocks in the logs; missing: block 6")
+
+
+def test_the_primary_interval_without_a_block_is_the_one_that_is_looked_at():
+    """The percentile interval is below 1, and is not without block 1; the t interval includes 1 from the start."""
+    ratios = (0.9, 0.95, 0.93, 0.99, 1.04, 0.97)
+    found = estimate(pair(ratios), primary="percentile")
+    assert found.percentile[1] < 1 < found.t[1]
+    assert "The percentile interval excludes 1, but not without block 1" in text(found, "one-block-decides")
+    assert "one-block-decides" not in kinds(estimate(pair(ratios), primary="t"))
+    # Here it is the t interval that needs block 4; every percentile interval stays below 1.
+    found = estimate(pair((0.96, 1.0, 0.99, 0.95, 0.94, 0.94)))
+    assert "The t interval excludes 1, but not without block 4" in text(found, "one-block-decides")
+    assert "one-block-decides" not in kinds(estimate(pair(found.ratios), primary="percentile"))
+
+
+def test_more_blocks_than_are_enumerated_are_resampled_without_each_block():
+    """Eleven blocks: without one of them ten are left, whose percentile interval is the sampled one of the same seed."""
+    ratios = (0.9, 0.95, 0.93, 0.99, 1.04, 0.97, 1.02, 0.94, 1.03, 0.98, 0.98)
+    blocks = range(1, 12)
+    found = estimate(pair(ratios, blocks=blocks), planned_blocks={"Load": blocks}, primary="percentile", resamples=200)
+    low, high = intervals.percentile_sampled(np.log(ratios[1:]), 391706, 200, 0.95)
+    assert found.percentile[1] < 1 < high
+    assert f"without block 1 ({found.leave_one_out[0]:.3f} [{low:.3f}, {high:.3f}])" in text(found, "one-block-decides")
+
+
+def test_a_failed_run_is_named_beside_a_value_without_a_log():
+    samples = [s for s in pair(V1) if (s.arm, s.block) not in {("final", 4), ("before", 5)}]
+    samples += [*run("Load", "final", 4, 0.0), *run("Load", "before", 5, -1.0)]
+    found = estimate(samples, missing={("Load", 6, "final"): "exit status 3"})
+    assert [(m.block, m.arm, m.reason) for m in found.missing] == [
+        (4, "final", "ns/op is 0"),
+        (5, "before", "ns/op is -1"),
+        (6, "final", "exit status 3"),
+    ]
+    assert text(found, "few-blocks").startswith("Used: 0 of 6 planned blocks; missing: block 4, block 5 and block 6")
+
+
+def test_only_the_side_without_a_log_is_named():
+    samples = [s for s in pair(V1) if s.block != 4]
+    found = estimate([*samples, *run("Load", "final", 4, 0.0), *run("Load", "before", 4, 0.5)])
+    assert [(m.block, m.arm) for m in found.missing] == [(4, "final")]
+
+
+def test_a_ratio_that_no_double_can_hold_is_the_numerators():
+    samples = [s for s in pair(V1) if s.block not in {3, 4}]
+    for block in (3, 4):
+        samples += [*run("Load", "final", block, 1e200), *run("Load", "before", block, 1e-200)]
+    found = estimate(samples)
+    assert [(m.block, m.arm, m.reason) for m in found.missing] == [
+        (3, "final", "the ratio is beyond 1e300"),
+        (4, "final", "the ratio is beyond 1e300"),
+    ]
+
+
+def test_the_interruption_of_an_arm_of_the_contrast_is_named_before_a_third_arms():
+    found = estimate(
+        pair((*V1, 1.5), blocks=range(1, 8)),
+        planned_blocks={"Load": range(1, 8)},
+        missing={("Load", 2, "also"): "killed with the block", ("Load", 2, "final"): "host went down"},
+        replaced={("Load", 2): 7},
+    )
+    assert [(m.block, m.arm, m.reason) for m in found.missing] == [(2, "final", "host went down")]
+    third = estimate(
+        pair((*V1, 1.5), blocks=range(1, 8)),
+        planned_blocks={"Load": range(1, 8)},
+        missing={("Load", 2, "also"): "killed with the block"},
+        replaced={("Load", 2): 7},
+    )
+    assert [(m.block, m.arm, m.reason) for m in third.missing] == [(2, "also", "killed with the block")]
+
+
+def test_a_void_block_without_a_reason_says_that_there_is_none():
+    found = estimate(
+        pair((*V1, 1.5), blocks=range(1, 8)), planned_blocks={"Load": range(1, 8)}, replaced={("Load", 2): 7}
+    )
+    assert [(m.block, m.arm, m.reason, m.replaced_by) for m in found.missing] == [
+        (2, "final", "void, no reason recorded", 7)
+    ]
+
+
+def test_unplanned_blocks_of_another_case_are_that_cases():
+    samples = [*pair((*V1, 9.0, 9.0), blocks=range(1, 9)), *pair(V2, case="Save")]
+    load, save = estimate_all(samples, cases=["Load", "Save"])
+    assert text(load, "unplanned-runs") == "Runs of unplanned blocks are in the record and not used: 7, 8."
+    assert "unplanned-runs" not in kinds(save)
+    third = estimate([*pair(V1), *run("Load", "legacy", 9, 1.0), *run("Load", "final", 9, 1.0, metric="B/op")])
+    assert "unplanned-runs" not in kinds(third)
+
+
+def test_a_case_that_no_plan_knows_has_no_level_and_measures_nothing():
+    (before, final) = absolutes(pair(V1), planned_blocks={})
+    assert [(a.case, a.metric, a.arm, a.value, a.blocks) for a in (before, final)] == [
+        ("Load", "ns/op", "before", None, 0),
+        ("Load", "ns/op", "final", None, 0),
+    ]
+    assert estimate_all(pair(V1), measured={}) == ()
+
+
+def test_json_holds_the_values_of_the_estimate():
+    found = estimate(
+        pair((*V1, 1.5), blocks=range(1, 8)),
+        planned_blocks={"Load": range(1, 8)},
+        missing={("Load", 2, "final"): "host went down"},
+        replaced={("Load", 2): 7},
+    )
+    document = estimands._estimate_json(found)
+    for name in ("point", "holm_p"):
+        assert document[name] == getattr(found, name) is not None
+    for name in ("t", "percentile", "percentile_exact", "range", "leave_one_out", "blocks"):
+        assert document[name] == list(getattr(found, name))
+    assert document["missing"] == [{"block": 2, "arm": "final", "reason": "host went down", "replaced_by": 7}]
+    assert document["warnings"] == [
+        {"kind": "replaced-blocks", "text": "Void and replaced: block 2 (host went down) by block 7."},
+        *({"kind": w.kind, "text": w.text} for w in found.warnings[1:]),
+    ]
+    assert not {"paired", "processes"} & set(document)
+    unpaired = estimands._estimate_json(replace(found, paired=False, processes=(6, 5)))
+    assert (unpaired["paired"], unpaired["processes"]) == (False, [6, 5])
+
+
+def test_json_of_a_value_that_is_not_finite_is_null():
+    wild = replace(estimate(pair(V1)), point=math.inf, leave_one_out=(1.0, math.nan, None))
+    document = estimands._estimate_json(wild)
+    assert (document["point"], document["leave_one_out"]) == (None, [1.0, None, None])
+    (level, _) = as_json([], absolutes(run("Load", "before", 1, 3.0)))["absolutes"]
+    assert level == {"case": "Load", "metric": "ns/op", "arm": "before", "value": 3.0}

@@ -35,6 +35,11 @@ def packed(counts: bytes, cookie: int = 0x1C849313, digits: int = 3, length: int
     return base64.b64encode(struct.pack(">II", 0x1C849314, len(data)) + data).decode()
 
 
+def deflated(inner: bytes) -> str:
+    data = zlib.compress(inner)
+    return base64.b64encode(struct.pack(">II", 0x1C849314, len(data)) + data).decode()
+
+
 @settings(max_examples=60, deadline=None)
 @given(VALUES, st.integers(1, 3), st.sampled_from([1, 2, 1000, 1024]))
 @example([(0, 1)], 3, 1)
@@ -92,6 +97,7 @@ def test_whatever_the_bytes_it_decodes_or_says_why(data: bytes) -> None:
         (base64.b64encode(struct.pack(">II", 0x1C849314, 3)).decode(), "says 3 compressed bytes, there are 0"),
         (base64.b64encode(struct.pack(">II", 0x1C849314, 3) + b"abc").decode(), "does not inflate"),
         (packed(b"", cookie=0x1C849301), "cookie of the histogram"),
+        (deflated(b"abc"), "3 inflated bytes, too few for a header"),
         (packed(b"\x02", length=5), "says 5 bytes of counts, there are 1"),
         (packed(b"\x02", digits=9), "impossible header"),
         (packed(b"\x82"), "in the middle of a number"),
@@ -101,6 +107,11 @@ def test_whatever_the_bytes_it_decodes_or_says_why(data: bytes) -> None:
 def test_what_is_wrong_is_named(payload: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         hdrlog.decode(payload)
+
+
+def test_of_nothing_every_percentile_is_the_lowest_value() -> None:
+    nothing = hdrlog.decode(packed(b""))
+    assert (nothing.total, nothing.percentile(50), nothing.percentile(100)) == (0, 0, 0)
 
 
 def test_a_payload_that_would_fill_memory_is_refused() -> None:

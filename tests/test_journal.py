@@ -271,6 +271,21 @@ def test_a_journal_that_someone_else_writes_to(tmp_path: Path) -> None:
             opened.append("run-start")
 
 
+@pytest.mark.parametrize(("how", "found"), [("removed", "no file"), ("replaced", "another file")])
+def test_a_journal_that_is_not_there_any_more(tmp_path: Path, how: str, found: str) -> None:
+    """What would be appended would go with the removed file: the runner stops instead."""
+    path = tmp_path / "j"
+    with Journal(path) as opened:
+        opened.append("session-start", pid=1)
+        data = path.read_bytes()
+        path.unlink()
+        if how == "replaced":
+            path.write_bytes(data)
+        with pytest.raises(DataError, match=rf"removed or replaced under the runner(.|\n)*found: {found}"):
+            opened.append("run-start")
+        assert len(opened.events) == 1
+
+
 def test_values_that_json_does_not_have_are_refused(tmp_path: Path) -> None:
     with Journal(tmp_path / "j") as opened:
         with pytest.raises(ValueError, match="JSON"):
@@ -287,5 +302,8 @@ def test_without_the_kernels_list_of_locks_the_last_session_is_named(
         opened.append("session-start", pid=4711)
         opened.append("baseline", pid=4712)
         monkeypatch.setattr(journal, "_lock_holder", lambda _: None)
-        with pytest.raises(Refused, match="found: process 4711, at work since noon"):
+        with pytest.raises(
+            Refused,
+            match="found: process 4711, of another host, or of another PID namespace of this one, at work since noon",
+        ):
             Journal(path)

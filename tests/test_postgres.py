@@ -158,7 +158,7 @@ def test_a_network_without_root_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 # -- campaigns
 
 
-def served(parent: Path, cache: Path, faults: str = "", kind: str = "") -> Campaign:
+def served(parent: Path, cache: Path, faults: str = "", kind: str = "", **rules: object) -> Campaign:
     return campaigns.write(
         parent,
         cache,
@@ -168,6 +168,7 @@ def served(parent: Path, cache: Path, faults: str = "", kind: str = "") -> Campa
         engine=campaigns.POSTGRES.format(storage="memory", settings=""),
         network=kind or ("veth" if ROOT else "loopback"),
         environment={"PSQL": str(postgres.binaries("18") / "psql")},
+        **rules,
     )
 
 

@@ -44,6 +44,12 @@ def test_the_upper_bound_of_a_pilots_sd_is_scipys(blocks: int, share: float) -> 
     assert power.upper_sd(0.03, blocks, share) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("limit", [0.0, 0.3, 1.0, 2.5])
+@pytest.mark.parametrize("df", [1, 5, 23])
+def test_the_chance_of_a_smaller_sd_is_scipys(limit: float, df: int) -> None:
+    assert power._below(limit, df) == pytest.approx(stats.chi2.cdf(df * limit**2, df), abs=1e-12)
+
+
 def test_six_blocks_of_a_pilot_say_little() -> None:
     assert power.upper_sd(1, 6) == pytest.approx(1.46, abs=0.005)
 

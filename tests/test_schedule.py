@@ -73,6 +73,7 @@ def test_a_pilots_spread_is_that_of_its_blocks(tmp_path: Path) -> None:
     ("text", "word"),
     [
         ("{", "not the export"), ("[]", "not the export"), ('{"estimates": [{}]}', "not the export"),
+        ('{"estimates": [{"case": 1, "metric": "m"}]}', "an estimate without case and metric"),
         ('{"estimates": []}', "no estimate with at least two blocks"),
         *(
             (json.dumps({"estimates": [{"case": "C", "metric": "m", "point": one, "leave_one_out": without}]}), "points above 0")

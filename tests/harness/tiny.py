@@ -8,6 +8,7 @@ its environment it also writes a row to the campaign's server and reads it back.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -156,6 +157,76 @@ def end_by_unnamed_signal(_options: argparse.Namespace) -> int:
     return end_by(signal.SIGRTMIN + 1)
 
 
+def forked() -> bool:
+    """Fork; whether this is the child."""
+    return os.fork() == 0
+
+
+def daemon(options: argparse.Namespace) -> None:
+    """A process that left parent, session and group, and does not end when it is asked to."""
+    if forked():
+        os.setsid()
+        if forked():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            Path(os.environ["TRACE"] + f".child-{options.arm}-{options.block}").write_text(str(os.getpid()))
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+    while not Path(os.environ["TRACE"] + f".child-{options.arm}-{options.block}").exists():
+        time.sleep(0.01)
+
+
+def daemon_and_pause(options: argparse.Namespace) -> None:
+    with_child(options)  # its number is overwritten: the daemon's is the one that is looked for first
+    Path(os.environ["TRACE"] + f".child-{options.arm}-{options.block}").rename(os.environ["TRACE"] + ".child-group")
+    daemon(options)
+    pause(options)
+
+
+def daemon_and_hang(options: argparse.Namespace) -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    daemon(options)
+    return hang(options)
+
+
+def stop(options: argparse.Namespace) -> int:
+    return end_by(signal.SIGSTOP)
+
+
+def eat(_options: argparse.Namespace) -> int:
+    eaten = []
+    while True:
+        eaten.append(bytearray(os.urandom(1 << 20)))
+
+
+def child_that_eats(options: argparse.Namespace) -> int:
+    if forked():
+        eat(options)
+    return int(os.waitstatus_to_exitcode(os.wait()[1]) != 0)
+
+
+def flood(_options: argparse.Namespace) -> int:
+    while True:
+        sys.stdout.write("flood\n" * 1000)
+
+
+def heedless(options: argparse.Namespace) -> int:
+    """Fill the disk of its standard output, give the results there without looking at errors, and end as if all were well."""
+
+    def put(data: bytes) -> int:
+        try:
+            return os.write(1, data)
+        except OSError:
+            return 0
+
+    sys.stdout.flush()
+    for size in (1 << 20, 4096, 16):
+        while put(b"log: " + b"x" * (size - 6) + b"\n") == size:
+            pass
+    return 0
+
+
 def pause(options: argparse.Namespace) -> None:
     """Wait until the test lets it go on; it looks for the runner's end by kill -9, which ends this process too."""
     Path(os.environ["TRACE"] + ".paused").write_text(str(os.getpid()))
@@ -179,6 +250,14 @@ FAULTS = {
     "kill": end_by_kill,
     "realtime": end_by_unnamed_signal,
     "pause": pause,
+    "daemon": daemon,
+    "daemon-pause": daemon_and_pause,
+    "daemon-hang": daemon_and_hang,
+    "stop": stop,
+    "eat": eat,
+    "child-eats": child_that_eats,
+    "flood": flood,
+    "heedless": heedless,
 }
 
 
@@ -194,6 +273,21 @@ def use_server(kind: str) -> None:
     if kind == "crash-server":
         os.kill(int(ask("SELECT pg_read_file('postmaster.pid')").split()[0]), signal.SIGKILL)
         time.sleep(0.3)
+    if kind == "crash-part":  # the server ends all connections and recovers by itself
+        os.kill(int(ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")), signal.SIGKILL)
+        for _ in range(100):
+            time.sleep(0.1)
+            with contextlib.suppress(subprocess.CalledProcessError):
+                ask("SELECT 1")
+                break
+    if kind in ("stop-server", "busy-backend"):
+        postmaster = int(ask("SELECT pg_read_file('postmaster.pid')").split()[0])
+        if kind == "busy-backend":  # a query that goes on, and a server that is gone
+            asked = [os.environ["PSQL"], "-X", "-c", "SELECT count(*) FROM generate_series(1, 1000000000) n"]
+            subprocess.Popen(asked, start_new_session=True)
+            time.sleep(0.3)
+        os.kill(postmaster, signal.SIGKILL if kind == "busy-backend" else signal.SIGSTOP)
+        ask("SELECT 1")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+"""A tiny campaign of two phases that was begun, and what tests of amendments do to its plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner import amend as amending
+from runner.store import Store
+from runner.verify import verify
+from tests import campaigns
+from tests.campaigns import Campaign
+
+CLAIM = """
+[[phases.T.claims]]
+id = "late"
+text = "two is slower"
+metric = "ns/op"
+contrast = "two/one"
+cases = "all"
+holds = "above-1"
+"""
+WHY = "three blocks were too few"
+
+
+def two_phases(parent: Path, cache: Path, **options: object) -> Campaign:
+    """The plan of a tiny campaign with a second phase, U, that is like T."""
+    campaign = campaigns.write(parent, cache, **options)  # type: ignore[arg-type]
+    path = campaign.folder / "plan.toml"
+    text = path.read_text()
+    phase = text[text.index("[phases.T]") :]
+    path.write_text(f"{text}\n{phase.replace('phases.T', 'phases.U')}")
+    return campaign
+
+
+def begin(campaign: Campaign, moment: str) -> Campaign:
+    """Seal it and execute it until the runner is killed at a moment of `tests.faults.killer`."""
+    campaign.does("seal")
+    runner = campaign.start("-m", "tests.faults.killer", moment, str(campaign.folder))
+    _, errors = runner.communicate(timeout=60)
+    assert runner.returncode == -9, errors
+    return campaign
+
+
+def edit(campaign: Campaign, old: str, new: str, after: str = "") -> None:
+    """Change one place of the plan: the first `old` behind `after`."""
+    path = campaign.folder / "plan.toml"
+    text = path.read_text()
+    place = text.index(old, text.index(after))
+    path.write_text(text[:place] + new + text[place + len(old) :])
+
+
+def append(campaign: Campaign, text: str) -> None:
+    """Write something at the end of the plan."""
+    with (campaign.folder / "plan.toml").open("a") as file:
+        file.write(text)
+
+
+def amend(campaign: Campaign, why: str = WHY) -> list[str]:
+    """Amend in this process. Returns what was said."""
+    said: list[str] = []
+    said.append(amending.amend(Store.open(campaign.folder), why, said.append))
+    return said
+
+
+def problems(campaign: Campaign) -> list[str]:
+    """What verifying finds."""
+    return verify(Store.open(campaign.folder)).problems
+
+
+def content(campaign: Campaign) -> dict[str, bytes]:
+    """Every file of the campaign."""
+    paths = sorted(path for path in campaign.folder.rglob("*") if path.is_file())
+    return {path.relative_to(campaign.folder).as_posix(): path.read_bytes() for path in paths}
