@@ -90,7 +90,7 @@ def test_labels_are_expanded_from_the_plan_or_read_whole() -> None:
 
 
 def test_no_label_is_changed_after_it_was_made() -> None:
-    """Labels are frozen, and only a replacement block makes new ones from old: its number and place, never case or arm."""
+    """Labels are frozen; a replacement block or an amendment gives another number and place, never another case or arm."""
     labels = Labels("P", "Load", "one", 1, 0, 0)
     for field in dataclasses.fields(Labels):
         with pytest.raises(dataclasses.FrozenInstanceError):
