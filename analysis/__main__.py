@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from analysis import claim_exports, exports, sweep_exports
+from analysis.escaping import printable
 from analysis.labels import check_labels
 from analysis.report import assert_phase, assert_raw_logs, find_campaign, open_report
 from analysis.restore import restore_into
@@ -31,7 +32,7 @@ def shows_errors(command: Callable[..., int | None]) -> Callable[..., None]:
         try:
             sys.exit(command(*args, **kwargs) or 0)
         except BenchbookError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(printable(f"error: {error}"), err=True)  # a terminal obeys what it is sent
             sys.exit(error.exit_code)
 
     return wrapper
@@ -61,9 +62,10 @@ def estimates(
     swept = _seeds(seeds, form)
     report = open_report(campaign, phase, seed, resamples)
     if swept:
-        click.echo(sweep_exports.FORMATS[form](report, sweep_exports.of_report(report, swept)), nl=False)
+        click.echo(printable(sweep_exports.FORMATS[form](report, sweep_exports.of_report(report, swept))), nl=False)
     else:
-        click.echo(exports.FORMATS[form](report), nl=False)
+        text = exports.FORMATS[form](report)
+        click.echo(text if form == "csv" else printable(text), nl=False)  # CSV is data, and stays as it is
 
 
 def _seeds(text: str | None, form: str) -> tuple[int, ...]:
@@ -100,8 +102,8 @@ def labels(campaign: Path, folder: Path | None, aggregate: Path | None) -> int:
         return 0
     report = check_labels(store, store.plan())
     for problem in report.problems:
-        click.echo(f"problem: {problem}")
-    click.echo(report.sentence())
+        click.echo(printable(f"problem: {problem}"))
+    click.echo(printable(report.sentence()))
     return 0 if report.hold else 1
 
 
@@ -120,9 +122,9 @@ def claims(campaign: Path, phase: str | None, form: str, require: tuple[str, ...
         assert_phase(plan, phase)
     reports = [open_report(campaign, name) for name in plan.phases if phase in (None, name)]
     unmet = claim_exports.unmet(reports, require)
-    click.echo(claim_exports.FORMATS[form](reports), nl=False)
+    click.echo(printable(claim_exports.FORMATS[form](reports)), nl=False)
     for line in unmet:
-        click.echo(line, err=True)
+        click.echo(printable(line), err=True)
     return 1 if unmet else 0
 
 

@@ -62,12 +62,14 @@ __all__ = [
 ]
 
 PARAMETERS = {"campaign": str, "phase": str, "seed": int, "resamples": int}
+BOUNDS = {"seed": (0, 2**63 - 1), "resamples": (100, 10_000_000)}  # of a plan too, and of the command line
 
 
 def begin(namespace: Mapping[str, Any]) -> PhaseReport:
     """Check the notebook's parameters, and open the report. The first call of every phase notebook.
 
-    papermill only warns about a parameter that a notebook does not have; here it is an error, as is one of another type.
+    papermill only warns about a parameter that a notebook does not have; here it is an error, as is one of another type or
+    out of bounds.
     Parameters are what the cells before this one assign, as IPython keeps their source in ``In``; the last entry of ``In``
     is the cell that makes this call.
     """
@@ -85,6 +87,9 @@ def begin(namespace: Mapping[str, Any]) -> PhaseReport:
         optional = name in ("seed", "resamples")
         if not (value is None and optional) and (not isinstance(value, kind) or isinstance(value, bool)):
             raise DataError(f"notebook parameter {name}", f"expected {kind.__name__}", found=repr(value))
+        least, most = BOUNDS.get(name, (0, 0))
+        if isinstance(value, int) and not least <= value <= most:
+            raise DataError(f"notebook parameter {name}", f"expected {least} to {most}", found=repr(value))
     return open_report(namespace["campaign"], namespace["phase"], namespace.get("seed"), namespace.get("resamples"))
 
 

@@ -23,7 +23,9 @@ _ENDED = re.compile(
     r"|^(Killed|Terminated|Aborted|Segmentation fault|Bus error)( +\(core dumped\))?$"
     r"|^\S+: line [0-9]+: +[0-9]+ (Killed|Terminated|Aborted|Segmentation fault|Bus error)\b"
 )
-_ENDED_INSIDE = re.compile(r"\s--- FAIL\b|\s(panic|fatal error|signal|SIG[A-Z]+): |\sexit status [1-9]")
+_ENDED_INSIDE = re.compile(
+    r"\s--- FAIL\b|\s(panic|fatal error|signal|SIG[A-Z]+): |\s(exit status [1-9]|\*\*\* Test killed)"
+)
 _SKIPPED = re.compile(r"(^|\s)--- SKIP\b")
 # No part of these can match for long what the part behind it matches: a long line is searched in linear time.
 _RESULT_INSIDE = re.compile(r"Benchmark[\S\x1c-\x1f]{0,300}\s+[0-9]+\s+(?:[+-]?(?:[0-9.]|Inf|inf|nan)|NaN)\S*\s+\S")
@@ -35,7 +37,7 @@ _UNIT_KEYS = {"better": ("lower", "higher"), "assume": ("exact", "nothing")}
 BOM = "\ufeff"
 
 NO_RESULT = "was begun and has no result"
-EVENTS = "events of go test -json: expected the text that go test writes without -json"
+EVENTS = "events of go test -json, {} in all: expected the text that go test writes without -json"
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class _Reader:
         """What was read."""
         self._end_begun()
         if self._events:
-            self._fault("malformed", f"{len(self._events)} {EVENTS}", self._events[0])
+            self._fault("malformed", EVENTS.format(len(self._events)), self._events[0])
         return Log(
             tuple(self._records),
             self._configuration,
@@ -149,13 +151,17 @@ class _Reader:
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            self._fault("malformed", f"not UTF-8: {error.reason}", number)
+            text = raw.decode("utf-8", errors="replace")
+            died = _ENDED.search(text)  # a process may say with any bytes why it ends
+            self._fault(
+                *(("failure", text.strip()[:200]) if died else ("malformed", f"not UTF-8: {error.reason}")), number
+            )
             return
         marked, line = line.startswith(BOM), line.lstrip(BOM)
-        if "\0" in line:
-            self._fault("malformed", "a NUL byte: is this UTF-16, or a file with a hole?", number)
-        elif _ENDED.search(line):
+        if _ENDED.search(line):
             self._fault("failure", line.strip()[:200], number)
+        elif "\0" in line:
+            self._fault("malformed", "a NUL byte: is this UTF-16, or a file with a hole?", number)
         elif _SKIPPED.search(line):
             self._fault("skipped", line.strip()[:200], number)
         elif marked and _is_data(line):
@@ -305,7 +311,13 @@ def number(text: str) -> float | None:
 
 
 def format_record(record: Record) -> str:
-    """The line that `parse` reads back as this record. Raises ValueError for a record that the format cannot hold."""
+    """The line that `parse` reads back as this record. Raises ValueError for a record that the format cannot hold.
+
+    By the format a name goes on in upper case behind "Benchmark", or in what has no case; harnesses of other languages
+    write their cases as they are called, and both readers, this one and Go's, take that too.
+    """
+    if record.name[:1].islower():
+        raise ValueError(f"not a record of the benchmark format: {record.name[:80]!r} begins in lower case")
     pairs = [field for value, unit in record.values for field in (repr(float(value)), unit)]
     line = " ".join([f"Benchmark{record.name}", str(record.iterations), *pairs])
     read = parse(line.encode() + b"\n")

@@ -9,7 +9,20 @@ from functools import partial
 from itertools import groupby, takewhile
 from typing import Any
 
-from runner import delay, engines, execute, host, journal, ledger, network, openplans, process, seal, treekinds
+from runner import (
+    containment,
+    delay,
+    engines,
+    execute,
+    host,
+    journal,
+    ledger,
+    network,
+    openplans,
+    process,
+    seal,
+    treekinds,
+)
 from runner.errors import BenchbookError
 from runner.network import Ends
 from runner.openplans import Missing
@@ -53,7 +66,7 @@ def problems(store: Store, plan: Plan, warn: Callable[[str], None]) -> Iterator[
             yield what, ""
         except BenchbookError as error:
             yield what, str(error)
-    for text in treekinds.warnings(plan, identities):
+    for text in [*treekinds.warnings(plan, identities), *containment.warnings()]:
         warn(text)
 
 

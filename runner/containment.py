@@ -68,6 +68,13 @@ def available() -> str:
     return GROUP if writable else NO_GROUP
 
 
+def warnings() -> list[str]:
+    """What deserves attention before a campaign begins."""
+    if available() == GROUP:
+        return []
+    return ["no control group can be made here: a process that leaves its group can outlive a runner that is killed"]
+
+
 def sweep() -> list[str]:
     """End what is left in control groups of runners that are gone, keeper and all. Returns the names of the groups."""
     own, swept = own_group(), []

@@ -279,13 +279,13 @@ class Phase(PlanPart):
     repeats: Annotated[int, Field(ge=1, le=1000), MayBeUndefined]
     order_seed: Seed
     primary_metric: CaseName
-    arms: Annotated[tuple[Arm, ...], Field(min_length=2)]
-    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
-    contrasts: Annotated[tuple[ContrastPart, ...], Field(min_length=1)]
+    arms: Annotated[tuple[Arm, ...], Field(min_length=2, max_length=100)]
+    metrics: Annotated[tuple[Metric, ...], Field(min_length=1, max_length=200)]
+    contrasts: Annotated[tuple[ContrastPart, ...], Field(min_length=1, max_length=500)]
     holm: Holm
-    covariates: tuple[Covariate, ...] = ()
-    cases: Annotated[tuple[Case, ...], Field(min_length=1)]
-    claims: tuple[Claim, ...] = ()
+    covariates: Annotated[tuple[Covariate, ...], Field(max_length=200)] = ()
+    cases: Annotated[tuple[Case, ...], Field(min_length=1, max_length=5000)]
+    claims: Annotated[tuple[Claim, ...], Field(max_length=1000)] = ()
     open_questions: tuple[Text, ...] = ()
     limits: tuple[Text, ...] = ()
 
@@ -343,9 +343,9 @@ class Plan(PlanPart):
     engine: Engine
     harness: Harness
     rules: Rules
-    trees: Annotated[dict[Name, Tree], Field(min_length=1)]
+    trees: Annotated[dict[Name, Tree], Field(min_length=1, max_length=200)]
     fixtures: dict[Name, Fixture] = Field(default_factory=dict)
-    phases: Annotated[dict[Name, Phase], Field(min_length=1)]
+    phases: Annotated[dict[Name, Phase], Field(min_length=1, max_length=200)]
     short: Short | None = None
 
     def engine_of(self, phase: str) -> Engine:

@@ -26,6 +26,8 @@ def cross_checks(plan: Plan) -> list[Problem]:
         problems += _sizes(plan, phase, here)
     problems += _unique([(("phases", name), name) for name in plan.phases])
     problems += _unique([(("trees", name), name) for name in plan.trees])
+    problems += _unique([(("fixtures", name), name) for name in plan.fixtures])
+    problems += _unique([(("rules", "interruptions", i), name) for i, name in enumerate(plan.rules.interruptions)])
     problems += _unique([(("harness", "files", i), name) for i, name in enumerate(plan.harness.files)])
     problems += _claim_ids(plan)
     problems += trees(plan)
@@ -46,7 +48,7 @@ def _unique(names: Sequence[tuple[Place, str]]) -> list[Problem]:
     for path, name in names:
         if name == UNDEFINED:  # in an open plan several may be
             continue
-        key = unicodedata.normalize("NFKC", unquote(name)).casefold()
+        key = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", unquote(name)).casefold())
         if key in seen:
             other = seen[key]
             same = "is there twice"

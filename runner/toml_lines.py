@@ -25,14 +25,24 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
     """Line (from 1) of the deepest part of `path` that the text spells out; 1 if there is none."""
-    scanner = _Scanner(text)
-    scanner.document()
-    target = tuple(path)
-    for depth in range(len(target), 0, -1):
-        line = scanner.spelt.get(target[:depth]) or scanner.implied.get(target[:depth])
-        if line:
-            return line
-    return 1
+    return Lines(text).of(path)
+
+
+class Lines:
+    """The lines of every key path of a text, which is scanned once."""
+
+    def __init__(self, text: str) -> None:
+        self._scanner = _Scanner(text)
+        self._scanner.document()
+
+    def of(self, path: Sequence[str | int]) -> int:
+        """As `line_of`."""
+        target = tuple(path)
+        for depth in range(len(target), 0, -1):
+            line = self._scanner.spelt.get(target[:depth]) or self._scanner.implied.get(target[:depth])
+            if line:
+                return line
+        return 1
 
 
 class _Scanner:

@@ -11,10 +11,11 @@ import pytest
 from runner import delay
 from runner.delays import carrier
 from tests import campaigns
+from tests.amending import ended
 from tests.campaigns import Campaign
 from tests.database import pythons, server, starter
 
-__all__ = ["pythons", "server", "starter"]
+__all__ = ["ended", "pythons", "server", "starter"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,7 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the runner keeps trees, for all tests of a session."""
-    return tmp_path_factory.mktemp("cache")
+    shared = os.environ.get("BENCHBOOK_TEST_CLOSED")
+    return Path(shared) / "cache" if shared else tmp_path_factory.mktemp("cache")
 
 
 COUNTED = """import os, runpy, sys

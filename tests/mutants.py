@@ -86,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def mutants_of(module: str, tests: Mapping[str, list[str]], folder: Path) -> Iterable[Mutant]:
     """Make the mutants of one module in a copy of the project, and try each."""
-    prepare(module, tests["own"], folder)
+    prepare(module, tests["own"], tests.get("without", []), folder)
     ready = folder.with_name(f"{folder.name}-closed")  # one campaign for all mutants; see `closed` in conftest.py
     shutil.rmtree(ready, ignore_errors=True)
     argv = [Path(sys.executable).parent / "mutmut", "run", "--max-children", "1"]
@@ -105,7 +105,7 @@ def mutants_of(module: str, tests: Mapping[str, list[str]], folder: Path) -> Ite
         yield Mutant(module, function, change, outcome)
 
 
-def prepare(module: str, tests: list[str], folder: Path) -> None:
+def prepare(module: str, tests: list[str], without: list[str], folder: Path) -> None:
     """A copy of the project with mutmut's settings for one module."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
@@ -115,7 +115,7 @@ def prepare(module: str, tests: list[str], folder: Path) -> None:
         "only_mutate": [module],
         "also_copy": copied,
         "pytest_add_cli_args_test_selection": tests,
-        "pytest_add_cli_args": ["-p", "no:cacheprovider"],
+        "pytest_add_cli_args": ["-p", "no:cacheprovider", *(f"--deselect={test}" for test in without)],
         "timeout_multiplier": ["8"],
         "timeout_constant": ["3"],
         "use_git_change_detection": ["false"],

@@ -94,6 +94,9 @@ def test_a_new_seed_moves_the_percentile_interval_by_little(tmp_path: Path) -> N
         (("-p", "page", "1"), "unknown: page"),
         (("-p", "open", "1"), "unknown: open"),
         (("-p", "seed", "abc"), "notebook parameter seed: expected int"),
+        (("-r", "resamples", "500"), "notebook parameter resamples: expected int"),
+        (("-y", "{seed: 1, sede: 2}"), "unknown: sede"),
+        (("-p", "resamples", "1000000000000"), "notebook parameter resamples: expected 100 to 10000000"),
         (("-p", "campaign", "data/none"), "not a campaign folder"),
         (("-p", "phase", "Q"), "no phase 'Q' in the plan"),
     ],
@@ -110,6 +113,20 @@ def test_parameters_are_checked_by_name_and_type() -> None:
         page.begin(good | {"In": ["", "seed = None", "resample = 3; _resample: int = 4", "report = begin()"]})
     with pytest.raises(DataError, match="resamples: expected int"):
         page.begin(good | {"In": ["", "report = begin()"], "resamples": True})
+    for name, value, words in (
+        ("seed", -1, "expected 0 to 9223372036854775807"),
+        ("seed", 2**64, "expected 0 to"),
+        ("seed", "5", "expected int"),
+        ("seed", 1.0, "expected int"),
+        ("resamples", 0, "expected 100 to 10000000"),
+        ("resamples", 10**12, "expected 100 to"),
+        ("resamples", [500], "expected int"),
+        ("phase", 1, "expected str"),
+        ("phase", None, "expected str"),
+        ("campaign", None, "expected str"),
+    ):
+        with pytest.raises(DataError, match=f"notebook parameter {name}: {words}"):
+            page.begin(good | {"In": ["", "report = begin()"], name: value})
 
 
 def code_cells(path: Path) -> list[str]:

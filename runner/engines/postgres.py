@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import plan as plans
+from runner.engines import postgres_memory as memory
 from runner.errors import Missing, Refused
 from runner.files import file_sha256
 from runner.network import Ends
@@ -339,6 +340,8 @@ class Postgres:
             self._server.wait()
         # A server that was killed or stopped leaves its own processes; one in the middle of a query would work on.
         end_orphans(self._others, "postgres")
+        if not self._places.as_user:
+            memory.remove_segment(Path(self._places.base))
 
     @property
     def log(self) -> list[str]:
@@ -367,8 +370,8 @@ def running(engine: plans.Engine, ends: Ends, cpus: str) -> Iterator[Postgres]:
 def _folder(engine: plans.Engine, ends: Ends) -> str:
     if ends.private_mounts and engine.storage == "memory":
         return ""
-    memory = engine.storage == "memory" and os.access("/dev/shm", os.W_OK)
-    return tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir="/dev/shm" if memory else None)
+    shared = engine.storage == "memory" and os.access("/dev/shm", os.W_OK)
+    return tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir="/dev/shm" if shared else None)
 
 
 def sweep(prefix: str = FOLDER_PREFIX) -> None:
@@ -377,6 +380,7 @@ def sweep(prefix: str = FOLDER_PREFIX) -> None:
         for folder in Path(parent).glob(f"{prefix}*"):
             pid = folder.name.removeprefix(prefix).partition("-")[0]
             if not Path(f"/proc/{pid}").exists():
+                memory.remove_segment(folder)
                 shutil.rmtree(folder, ignore_errors=True)  # another user's stays: it may not be removed
 
 

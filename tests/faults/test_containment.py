@@ -53,8 +53,10 @@ def test_kill_of_the_runner_ends_also_what_hid_from_it(tmp_path: Path, cache: Pa
         finally:
             kill(runner)
         beside(campaign, "go").touch()
-        if not GROUP:
-            hidden = [int(beside(campaign, "child-group").read_text())]  # the one that did not leave the group
+        if not GROUP:  # what left the process group stays, as the limits say; what did not ends
+            group = int(beside(campaign, "child-group").read_text())
+            for pid in set(hidden) - {group}:
+                os.kill(pid, 9)
         if how == "runner":
             wait_for(lambda: not any(alive(pid) for pid in hidden), 5)
         done = campaign.call("run")
@@ -170,6 +172,11 @@ def test_each_process_of_a_group_is_ended_where_the_kernel_cannot_end_it_as_a_wh
     assert not folder.exists()
 
 
-def test_the_host_says_what_holds_its_processes() -> None:
-    """The record of a host names the control group, or that there is only the process group."""
+def test_the_host_says_what_holds_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No control group can be made: the record of the host says so, and `check` warns before a campaign begins."""
+    assert (containment.warnings() == []) == GROUP
+    monkeypatch.setattr(containment, "own_group", lambda: None)
+    assert host.observe("x")["details"]["containment"] == containment.NO_GROUP
+    assert "can outlive a runner that is killed" in containment.warnings()[0]
+    monkeypatch.undo()
     assert host.observe("x")["details"]["containment"] in (containment.GROUP, containment.NO_GROUP)

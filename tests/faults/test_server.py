@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from runner import containment, network, plan
-from runner.engines import postgres
+from runner.engines import postgres, postgres_memory
 from runner.errors import Missing
 from tests import campaigns
 from tests.campaigns import Campaign, alive, kill, wait_for
@@ -74,6 +75,48 @@ def test_a_killed_server_takes_its_own_processes_with_it() -> None:
         assert not any(alive(pid) for pid in busy)
         assert server.health()["client_backends"] == 0
         asking.wait(timeout=10)
+
+
+@pytest.mark.skipif(not ROOT and not os.access("/dev/shm", os.W_OK), reason="no shared memory")
+def test_shared_memory_of_a_killed_server(tmp_path: Path) -> None:
+    """A server without an IPC namespace of its own is killed: its segment of shared memory is removed, once nobody uses it."""
+    as_user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if ROOT else []
+    with tempfile.TemporaryDirectory(prefix="faults-", dir="/tmp") as name:
+        folder, programs = Path(name), Path(PSQL).parent
+        if ROOT:
+            os.chown(folder, 65534, 65534)
+        probe = subprocess.run([*as_user, str(programs / "postgres"), "--version"], check=False, capture_output=True)
+        if probe.returncode:
+            pytest.skip("another user cannot start the programs where they are installed")
+        argv = [
+            *as_user,
+            str(programs / "initdb"),
+            "-D",
+            f"{folder}/data",
+            "--no-sync",
+            "-U",
+            "postgres",
+            "--auth=trust",
+        ]
+        subprocess.run(argv, check=True, capture_output=True, env={"PATH": "/usr/bin:/bin"}, cwd="/")
+        port = ["-p", str(postgres.free_port()), "-c", "unix_socket_directories=", "-c", "io_method=sync"]
+        argv = [*as_user, str(programs / "postgres"), "-D", f"{folder}/data", *port]
+        server = subprocess.Popen(argv, stderr=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin"}, cwd="/")
+        pid_file = folder / "data" / "postmaster.pid"
+        wait_for(lambda: pid_file.exists() and len(pid_file.read_text().splitlines()) >= 8)
+        number = pid_file.read_text().splitlines()[6].split()[1]
+        assert number in _segments()
+        assert not postgres_memory.remove_segment(folder)  # it is in use
+        server.kill()
+        server.wait()
+        wait_for(lambda: postgres_memory.remove_segment(folder), 10)
+        assert number not in _segments()
+        assert not postgres_memory.remove_segment(folder)
+    assert not postgres_memory.remove_segment(tmp_path)
+
+
+def _segments() -> list[str]:
+    return [line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
 
 
 def _query(pid: int) -> bool:
