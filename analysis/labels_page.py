@@ -7,7 +7,7 @@ from collections import Counter
 
 from analysis import drill, tables
 from analysis.drill import Drill, Outcome
-from analysis.escaping import raw
+from analysis.escaping import escaped, raw
 from analysis.page_parts import bullets, paragraphs
 from analysis.page_trees import short_digest
 from analysis.sentences import listed
@@ -46,7 +46,7 @@ def about(found: Drill) -> list[str]:
         "Labels are easily lost. It has happened that a loop variable of a runner took the name that held the case, and the "
         "aggregate had the name of a CPU field in every row; the first line of the table is that slip, made again. The "
         f"aggregate, metrics.csv, has {found.rows} rows here. Each copy was damaged in one way, checked as the command labels "
-        "checks it, and restored as its option --restore does, from the sealed plan and the raw log of every run. Nothing of "
+        "checks it, and restored as that command restores, from the sealed plan and the raw log of every run. Nothing of "
         "a damaged label is believed; the columns of values are the evidence, and stay as they are.",
         "What the checks say: foreign, a row that no run has; missing, a row of a run that is not there; duplicate, a row "
         "that is there too often; unreadable, a line that is no row.",
@@ -73,43 +73,32 @@ def sentences(found: Drill) -> list[str]:
 
 def table(found: Drill) -> Markup:
     """A row for each damage."""
-    head = (
-        "damage",
-        "what was done",
-        "rows damaged",
-        "what labels said",
-        "rows restored",
-        "values before, SHA-256",
-        "values after",
-        "refused, since",
-    )
+    head = ("damage", "rows damaged", "labels said", "rows restored", "SHA-256 of the values, before and after")
     rows = [_row(outcome) for outcome in found.outcomes]
-    return tables.plain(
-        head, rows, f"Copies of metrics.csv, {found.rows} rows each, damaged on purpose", numbers=[2, 4]
-    )
+    return tables.plain(head, rows, f"Copies of metrics.csv, {found.rows} rows each, damaged on purpose", numbers=[1])
 
 
 def _row(outcome: Outcome) -> tuple[object, ...]:
-    restored = None if outcome.restored is None else f"{outcome.restored} of {outcome.report.rows_expected}"
+    restored = f"{outcome.restored} of {outcome.report.rows_expected}"
     return (
-        outcome.damage.name,
-        outcome.damage.what,
+        [Markup(f"<strong>{escaped(outcome.damage.name)}</strong>"), outcome.damage.what],
         outcome.damaged,
         said(outcome.report.problems),
-        restored or "none",
-        short_digest(outcome.before) if outcome.before else "cannot be read",
-        short_digest(outcome.after) if outcome.after else "nothing written",
-        outcome.refused,
+        restored if outcome.restored is not None else f"refused: {outcome.refused}",
+        [
+            short_digest(outcome.before) if outcome.before else "cannot be read",
+            short_digest(outcome.after) if outcome.after else "nothing written",
+        ],
     )
 
 
-def said(problems: list[str]) -> str:
-    """How many problems of which kind the checks named."""
+def said(problems: list[str]) -> list[str]:
+    """How many problems of which kind the checks named, a kind a line."""
     twice = [problem for problem in problems if "the heading has" in problem]
     kinds = [kind_of(problem) for problem in problems if problem not in twice]
     counts = Counter(kind if kind in KINDS else OTHER for kind in kinds)
-    told = [f"{count} {kind}" for kind, count in counts.items()]
-    return ", ".join([*(["a column twice"] if twice else []), *told]) or "every label holds"
+    told = [f"{count}\u00a0{kind}" for kind, count in counts.items()]
+    return [*(["a\u00a0column\u00a0twice"] if twice else []), *told] or ["every label holds"]
 
 
 def kind_of(problem: str) -> str:

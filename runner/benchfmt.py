@@ -311,7 +311,13 @@ def number(text: str) -> float | None:
 
 
 def format_record(record: Record) -> str:
-    """The line that `parse` reads back as this record. Raises ValueError for a record that the format cannot hold."""
+    """The line that `parse` reads back as this record. Raises ValueError for a record that the format cannot hold.
+
+    By the format a name goes on in upper case behind "Benchmark", or in what has no case; harnesses of other languages
+    write their cases as they are called, and both readers, this one and Go's, take that too.
+    """
+    if record.name[:1].islower():
+        raise ValueError(f"not a record of the benchmark format: {record.name[:80]!r} begins in lower case")
     pairs = [field for value, unit in record.values for field in (repr(float(value)), unit)]
     line = " ".join([f"Benchmark{record.name}", str(record.iterations), *pairs])
     read = parse(line.encode() + b"\n")

@@ -27,6 +27,7 @@ def cross_checks(plan: Plan) -> list[Problem]:
     problems += _unique([(("phases", name), name) for name in plan.phases])
     problems += _unique([(("trees", name), name) for name in plan.trees])
     problems += _unique([(("fixtures", name), name) for name in plan.fixtures])
+    problems += _unique([(("rules", "interruptions", i), name) for i, name in enumerate(plan.rules.interruptions)])
     problems += _unique([(("harness", "files", i), name) for i, name in enumerate(plan.harness.files)])
     problems += _claim_ids(plan)
     problems += trees(plan)

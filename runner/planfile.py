@@ -266,8 +266,9 @@ def _merge_unions(error: ValidationError) -> list[Problem]:
 
 def _unknown(path: Place) -> str:
     """What to say of a key that the format does not have: which one is near, or which there are."""
-    table = _kind(path[:-1])
-    known = list(table.model_fields) if isinstance(table, type) and issubclass(table, BaseModel) else []
+    kind = _kind(path[:-1])
+    tables = [_plain(branch)[0] for branch in _branches(kind)] or [kind]
+    known = list(dict.fromkeys(name for table in tables for name in getattr(table, "model_fields", ())))
     near = difflib.get_close_matches(str(path[-1])[:100], known, n=1)
     if near:
         return f"unknown key; expected {near[0]!r}?"

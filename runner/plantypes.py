@@ -43,7 +43,7 @@ Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]{0,4096}$")]  # of a command
 Scalar = bool | Size | Number | Word
 Seed = Annotated[int, Field(ge=0, lt=2**63), MayBeUndefined]
-Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False), MayBeUndefined]
+Ratio = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False), MayBeUndefined]
 Seconds = Annotated[float, Field(gt=0, le=7 * 86_400), MayBeUndefined]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), MayBeUndefined]
 
@@ -74,7 +74,15 @@ Parameters = dict[Name, Scalar | tuple[Size, ...]]
 Words = Annotated[tuple[Word, ...], Field(min_length=1, max_length=200)]
 Switches = dict[Name, Scalar | Words]
 Environment = dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,127}$")], Word]
-Argv = Annotated[tuple[Word, ...], Field(min_length=1, max_length=200)]
+
+
+def _with_program(argv: tuple[str, ...]) -> tuple[str, ...]:
+    if not argv[0].strip():
+        raise ValueError(f"expected the name of a program as the first word, found {argv[0]!r}")
+    return argv
+
+
+Argv = Annotated[tuple[Word, ...], Field(min_length=1, max_length=200), AfterValidator(_with_program)]
 Count = Annotated[int, Field(ge=0, le=LARGEST), MayBeUndefined]
 Version = Annotated[str, StringConstraints(pattern=r"^([0-9A-Za-z][0-9A-Za-z.+~-]{0,63})?$")]  # of an engine; no path
 RelativePath = Annotated[

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from runner import amend as amending
 from runner.store import Store
 from runner.verify import verify
@@ -71,3 +73,25 @@ def content(campaign: Campaign) -> dict[str, bytes]:
     """Every file of the campaign."""
     paths = sorted(path for path in campaign.folder.rglob("*") if path.is_file())
     return {path.relative_to(campaign.folder).as_posix(): path.read_bytes() for path in paths}
+
+
+@pytest.fixture(scope="session")
+def ended(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Campaign:
+    """Killed in the middle of a run, amended, killed in another, amended again, and brought to its end. Take a copy."""
+    campaign = two_phases(tmp_path_factory.mktemp("ended"), cache, name="ended", cases=("Load",))
+    begin(campaign, "event:run-start:4:after")
+    edit(campaign, "blocks = 3", "blocks = 4", "[phases.T]")
+    edit(campaign, "\n[phases.U]", f"{CLAIM}\n[phases.U]")
+    campaign.does("amend", "--why", WHY)
+    runner = campaign.start("-m", "tests.faults.killer", "event:run-start:6:after", str(campaign.folder))
+    runner.communicate(timeout=60)
+    edit(campaign, 'primary = "t"', 'primary = "percentile"')
+    edit(campaign, 'holds = "above-1"', "holds = { within = [0.5, 2.0] }")
+    append(campaign, CLAIM.replace("phases.T", "phases.U").replace('"late"', '"early"'))
+    append(
+        campaign,
+        '\n[[phases.U.claims]]\nid = "x"\ntext = "x"\nmetric = "B/op"\ncontrast = "two/one"\ncases = "all"\nholds = "below-1"\n',
+    )
+    campaign.does("amend", "--why", "the percentile interval leads; <b>early</b> & x are asked of U")
+    assert campaign.call("run").returncode == 0
+    return campaign

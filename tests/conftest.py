@@ -11,10 +11,11 @@ import pytest
 from runner import delay
 from runner.delays import carrier
 from tests import campaigns
+from tests.amending import ended
 from tests.campaigns import Campaign
 from tests.database import pythons, server, starter
 
-__all__ = ["pythons", "server", "starter"]
+__all__ = ["ended", "pythons", "server", "starter"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

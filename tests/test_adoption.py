@@ -675,3 +675,45 @@ def test_any_names_make_a_plan_or_an_error(found: list[str]) -> None:
     except BenchbookError:
         return
     assert all(run.outcome == "ok" for run in adopted({"old.txt": text, "new.txt": text}, "{arm}.txt", plan=plan))
+
+
+# Readings, deaths and ends
+
+
+def test_one_name_with_a_number_behind_it_is_told_with_both_readings() -> None:
+    """Nothing decides whether Load-8 is Load with GOMAXPROCS 8: the plan says both readings, on its page too."""
+    limit = "The logs' Load-8 was read as Load with GOMAXPROCS 8; it may also be a benchmark of that whole name"
+    files = {"old.txt": suffixed("Load-8"), "new.txt": suffixed("Load-8")}
+    assert any(text.startswith(limit) for text in plan_of(files, "{arm}.txt").phases["A"].limits)
+    decided = {name: suffixed("Load-8", "Scan-8") for name in files}
+    for found, maps in ((files, "{arm}.txt:suffix=drop"), (files, "{arm}.txt:case=Load"), (decided, "{arm}.txt")):
+        assert not any("GOMAXPROCS" in text for text in plan_of(found, maps).phases["A"].limits)
+    both = {"old.txt": suffixed("Load-8"), "new.txt": suffixed("Load-8", "Scan-8")}  # the other arm's name tells
+    assert not any("GOMAXPROCS" in text for text in plan_of(both, "{arm}.txt").phases["A"].limits)
+
+
+@pytest.mark.parametrize(
+    "how", ["panic: boom", "signal: killed", "Killed", "exit status 2", "SIGQUIT: quit", "*** Test killed: x"]
+)
+def test_nothing_behind_a_death_is_a_good_run(how: str) -> None:
+    """A result behind the end of its process is of another process that nothing sets apart: it is no good run."""
+    read = go(f"--- FAIL: BenchmarkA\n{how}\nBenchmarkB 1 5 ns/op\n")
+    assert {piece.name: bool(piece.problem) for piece in read.pieces} == {"A": True, "B": True}
+    assert read.pieces[0].values == read.pieces[1].values == ()
+    goes_on = go("--- FAIL: BenchmarkA\nBenchmarkB 1 5 ns/op\nFAIL\n")
+    assert {piece.name: bool(piece.problem) for piece in goes_on.pieces} == {"A": True, "B": False}
+
+
+def test_a_process_of_go_without_an_end_is_noted() -> None:
+    """A log that was cut off between two lines looks whole: that no PASS ends it is said."""
+    cut = HEADER + "BenchmarkLoad-8 \t 100\t 12.5 ns/op\n"
+    note = "old.txt:5: no PASS or FAIL ends this process: it was cut off, or its log was trimmed"
+    assert go(cut).notes == (note,)
+    assert go(cut + "PASS\n").notes == ()
+    assert go("BenchmarkLoad-8 \t 100\t 12.5 ns/op\n").notes == ()
+
+
+def test_events_anywhere_in_a_file_are_refused() -> None:
+    with pytest.raises(DataError, match=r"old.txt:10: events of go test -json"):
+        go(GOOD + '\n{"Time":"2026-01-01T00:00:00Z","Action":"run","Package":"a"}\n')
+    assert go(GOOD.replace("PASS", '{"Action": 3}\nPASS')).notes  # a word of the benchmark, and no event

@@ -25,7 +25,7 @@ def functions(path: Path) -> set[str]:
 def test_every_row_has_a_fault_an_outcome_and_a_test(row: str) -> None:
     fault, outcome, tests = (cell.strip() for cell in row.strip("|").split(" | "))
     assert fault and outcome
-    assert re.fullmatch(r"`\w[\w/]*\.py::\w+`(, `\w[\w/]*\.py::\w+`)*", tests)
+    assert re.fullmatch(r"`\w[\w/]*\.py::\w+`( `\w[\w/]*\.py::\w+`)*", tests)
 
 
 @pytest.mark.parametrize(("path", "name"), NAMED, ids=[f"{path}::{name}" for path, name in NAMED])

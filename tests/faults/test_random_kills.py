@@ -235,12 +235,13 @@ def test_a_phase_that_stops_at_a_wrong_answer_killed_at_20_random_moments(
 ) -> None:
     """kill -9 of the runner where a wrong answer stops the phase: it stays stopped, whenever the kill came."""
     campaign = campaigns.write(
-        tmp_path_factory.mktemp("stops"), cache, blocks=3, faults="wrong:one:2", wrong_answer="stop-phase",
+        tmp_path_factory.mktemp("stops"), cache, blocks=3, faults="wrong:one:2 wrong:two:4 wrong:one:5", wrong_answer="stop-phase",
         replacement_blocks=100,
     )  # fmt: skip
     assert sessions.ends(campaign, what="seal").status == 0
-    tally = tried(pytestconfig, campaign, 5000, 20, [runner_killed])
+    tally = tried(pytestconfig, campaign, 5000, 20, [runner_killed], most=3)
     assert (tally.tries, tally.survived) == (20, 20)
+    assert tally.outcomes["failed"] > 0
 
 
 @pytest.fixture(scope="module")

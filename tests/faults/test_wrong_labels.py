@@ -61,11 +61,14 @@ def test_every_row_has_the_label_of_the_process_that_measured_it(tmp_path: Path,
 SOURCES = sorted(path for name in ("runner", "analysis") for path in (PROJECT / name).rglob("*.py"))
 MADE_IN = {
     "runner/orders.py": 1,  # the plan's expansion
+    "runner/amended_orders.py": 1,  # the same of blocks that an amendment adds
+    "runner/protocol.py": 2,  # whole, as the journal has them
     "runner/ledger.py": 2,  # whole, as the journal has them; then they must be among the planned ones
     "runner/store.py": 1,  # whole, as a record or the orders have them
     "runner/adoptruns.py": 1,  # of logs from elsewhere, which no plan has ordered
 }
-MADE_OTHERWISE = {"runner/ledger.py": {"block", "sequence"}}  # a replacement's own number and place, and nothing else
+# A replacement's own number and place, the place of what an amendment adds, and nothing else.
+MADE_OTHERWISE = {"runner/ledger.py": {"block", "sequence"}, "runner/amended_orders.py": {"sequence"}}
 
 
 def calls(path: Path, name: str) -> list[ast.Call]:
@@ -77,17 +80,17 @@ def shown(path: Path) -> str:
     return path.relative_to(PROJECT).as_posix()
 
 
-def test_labels_are_made_in_four_places_and_nowhere_from_loose_texts() -> None:
+def test_labels_are_expanded_from_the_plan_or_read_whole() -> None:
     """Read from the source: Labels are expanded from the plan, or read whole; no other code puts one together."""
     found = {shown(path): len(calls(path, "Labels")) for path in SOURCES}
     assert {name: count for name, count in found.items() if count} == MADE_IN
-    for name in ("runner/ledger.py", "runner/store.py"):
+    for name in ("runner/ledger.py", "runner/store.py", "runner/protocol.py"):
         for call in calls(PROJECT / name, "Labels"):
             assert not call.args and [keyword.arg for keyword in call.keywords] == [None]  # Labels(**whole)
 
 
 def test_no_label_is_changed_after_it_was_made() -> None:
-    """Labels are frozen, and only a replacement block makes new ones from old: its number and place, never case or arm."""
+    """Labels are frozen; a replacement block or an amendment gives another number and place, never another case or arm."""
     labels = Labels("P", "Load", "one", 1, 0, 0)
     for field in dataclasses.fields(Labels):
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -152,13 +152,14 @@ class Hostile:
         self.texts[where] = numbered
         return numbered
 
-    def lines(self, where: str) -> str:
-        """A payload of several lines."""
-        return self.number(where, LINES)
+    def lines(self, where: str, *, control: bool = False) -> str:
+        """A payload of several lines; with control characters where no plan would refuse them."""
+        return self.number(where, LINES if control else LINES.replace("\x1b", "").replace("\x00", ""))
 
-    def line(self, where: str) -> str:
+    def line(self, where: str, *, control: bool = False) -> str:
         """A payload of one line, of what fits there."""
-        return self.number(where, LINES.partition("``````")[0].replace("\n", " ").replace("\x00", ""))
+        text = LINES.partition("``````")[0].replace("\n", " ").replace("\x00", "")
+        return self.number(where, text if control else text.replace("\x1b", ""))
 
     def word(self, where: str, kind: int) -> str:
         """A payload without a space."""
@@ -189,10 +190,19 @@ def toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def document(tables: dict[str, Any]) -> str:
-    """A TOML file with one table a line."""
-    top = [f"{key} = {toml(value)}" for key, value in tables.items()]
-    return "\n".join(top) + "\n"
+def document(content: dict[str, Any], at: tuple[str, ...] = ()) -> str:
+    """A TOML file: a key a line, each table and each part of a list of tables under a heading of its own."""
+    lines: list[str] = []
+    below: list[str] = []
+    for key, value in content.items():
+        here = (*at, json.dumps(key, ensure_ascii=False))
+        if isinstance(value, dict):
+            below += [f"[{'.'.join(here)}]", document(value, here)]
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            below += [part for entry in value for part in (f"[[{'.'.join(here)}]]", document(entry, here))]
+        else:
+            lines.append(f"{here[-1]} = {toml(value)}")
+    return "\n".join([*lines, *below]) + "\n"
 
 
 def bare(text: str) -> str:
@@ -216,8 +226,8 @@ def plan(hostile: Hostile, name: str) -> dict[str, Any]:
         for tree in ("first", "second")
     }  # fmt: skip
     texts = {
-        "lines": [hostile.line(at(f"covariate {i}")) for i in range(2)],
-        "words": hostile.line(at("stderr")),
+        "lines": [hostile.line(at(f"covariate {i}"), control=True) for i in range(2)],
+        "words": hostile.line(at("stderr"), control=True),
         "units": units,
         "fails": True,
     }
@@ -300,14 +310,14 @@ def plan(hostile: Hostile, name: str) -> dict[str, Any]:
 def executed(hostile: Hostile) -> None:
     """A campaign that is sealed and executed, on a host whose processor and system have payloads for names."""
     tool = hostile.folder / "tool"
-    said = hostile.line("version of a program")
+    said = hostile.line("version of a program", control=True)
     tool.write_text(f"#!{sys.executable}\nprint({said!r})\n")
     tool.chmod(0o755)
     host = hostile.folder / "runner" / "host.py"
     text = host.read_text()
     for old, what in (('model[1] if model else "unknown"', "processor"), ("_os_name(),", "system")):
         assert text.count(old) == 1
-        text = text.replace(old, repr(hostile.lines(what)) + "," * old.endswith(","))
+        text = text.replace(old, repr(hostile.lines(what, control=True)) + "," * old.endswith(","))
     host.write_text(text)
     folder = hostile.data / "executed"
     (folder / "harness").mkdir(parents=True)
@@ -322,6 +332,10 @@ def executed(hostile: Hostile) -> None:
     described["phases"]["P"]["environment"]["PASSWORDS"] = str(hostile.folder / "passwords")
     (folder / "plan.toml").write_text(document(described))
     hostile.python("-m", "runner", "seal", str(folder))
+    described["phases"]["P"]["limits"].append(hostile.lines("executed: limit that an amendment added"))
+    (folder / "plan.toml").write_text(document(described))
+    why = hostile.line("executed: reason of an amendment").replace("\u202e", "").replace("\u202c", "")
+    hostile.python("-m", "runner", "amend", str(folder), "--why", why)
     link = hostile.folder / f"link-{hostile.secret}"  # so that the runner's own command line has a secret
     link.symlink_to(hostile.data)
     done = hostile.python("-m", "runner", "run", str(link / "executed"), status=1)  # one run fails, by plan
@@ -337,7 +351,7 @@ def adopted(hostile: Hostile) -> None:
     cases = [case["name"] for case in phase["cases"]]
     units = [metric["unit"] for metric in phase["metrics"]]
     below = hostile.number("adopted: name of a folder", "in <img src=x-bbx onerror=bbx(0)> `html` [a](x)")
-    said = hostile.line("adopted: said by logs")
+    said = hostile.line("adopted: said by logs", control=True)
     for number, arm in enumerate(("one", "two")):
         for block in (1, 2):
             texts = []
@@ -352,8 +366,8 @@ def adopted(hostile: Hostile) -> None:
             texts[1] = ""
             (source / f"{arm}{block}.txt").write_text("".join(texts))
     record = json.loads((hostile.data / "executed" / "host.json").read_text())
-    record["identity"]["cpu_model"] = hostile.lines("adopted: processor")
-    record["details"]["governor"] = hostile.lines("adopted: governor")
+    record["identity"]["cpu_model"] = hostile.lines("adopted: processor", control=True)
+    record["details"]["governor"] = hostile.lines("adopted: governor", control=True)
     (source / "host.json").write_text(json.dumps(record))
     left_out = hostile.number("adopted: file left out", "left <svg onload=bbx(0)>.log")
     (source / left_out).write_text("x")
@@ -373,25 +387,29 @@ def figures(hostile: Hostile) -> None:
     phase = described["phases"]["P"]
     cases = [case["name"] for case in phase["cases"]]
     word = hostile.line("figures: word for a unit")
+
+    def lines(place: str) -> str:
+        return hostile.lines(place, control=True)
+
     published = {
         "units": {word: phase["metrics"][0]["unit"]},
         "campaign": {
             "id": "figures",
-            **{key: hostile.lines(f"figures: {key}") for key in ("host", "server", "network", "go", "source", "harness")},
-            "engine": {hostile.line("figures: key of the engine"): hostile.lines("figures: engine")},
-            "bootstrap": {"method": hostile.lines("figures: method")},
+            **{key: lines(f"figures: {key}") for key in ("host", "server", "network", "go", "source", "harness")},
+            "engine": {hostile.line("figures: key of the engine"): lines("figures: engine")},
+            "bootstrap": {"method": lines("figures: method")},
         },
-        "designs": {"P": {key: hostile.lines(f"figures: {key}") for key in
+        "designs": {"P": {key: lines(f"figures: {key}") for key in
                           ("source", "read_benchtime", "write_benchtime", "user_keys_cleared")}
-                    | {key: [hostile.lines(f"figures: {key}")] for key in ("metrics", "checks")}},
+                    | {key: [lines(f"figures: {key}")] for key in ("metrics", "checks")}},
         "estimates": [
             {"phase": "P", "contrast": "two/one", "metric": word, "case": case, "ratio": 0.9 + place / 100,
-             "text": hostile.lines(f"figures: text {place}"), "note": hostile.lines(f"figures: note {place}"), "one_us": 2.5}
+             "text": lines(f"figures: text {place}"), "note": lines(f"figures: note {place}"), "one_us": 2.5}
             | ({"ci": [0.5, 1.5]} if place % 2 else {})
             for place, case in enumerate(cases)
         ],
-        "remarks": [{"phase": "P", "text": hostile.lines("figures: remark")},
-                    {"phase": "P", "text": "not explained " + hostile.lines("figures: open remark")}],
+        "remarks": [{"phase": "P", "text": lines("figures: remark")},
+                    {"phase": "P", "text": "not explained " + lines("figures: open remark")}],
     }  # fmt: skip
     folder = hostile.data / "figures"
     folder.mkdir()
