@@ -228,7 +228,8 @@ def test_what_is_said_of_orders_that_are_another_plans(copy: Campaign) -> None:
     shutil.rmtree(copy.folder / "runs")
     for name in ("metrics.csv", "MANIFEST.sha256"):
         (copy.folder / name).unlink()
-    assert report_of(copy).problems == ["orders.json: not what plan.toml and its seeds expand to"]
+    report = report_of(copy)
+    assert (report.state, report.problems) == ("sealed", ["orders.json: not what plan.toml and its seeds expand to"])
 
 
 def test_what_is_said_of_an_amendment_that_is_on_its_way(copy: Campaign) -> None:
