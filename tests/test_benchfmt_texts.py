@@ -61,7 +61,7 @@ def test_line_ends_are_taken_off_and_nothing_else() -> None:
 def test_events_are_one_fault_at_the_first_of_them() -> None:
     event = '{"Time":"2026-01-01T00:00:00Z","Action":"output","Output":"BenchmarkA 1 5 ns/op"}\n'
     log = parse(f"words\n{event}words\n{event}{event}".encode())
-    assert log.faults == (Fault("malformed", f"3 {EVENTS}", 2),)
+    assert log.faults == (Fault("malformed", EVENTS.format(3), 2),)
     assert (log.records, log.text) == ((), (1, 3))
 
 
@@ -197,7 +197,10 @@ def test_numbers_at_the_edges() -> None:
 
 
 def test_a_record_that_the_format_cannot_hold_is_shown_in_part() -> None:
-    name = "a b" + LONG
+    name = "A b" + LONG
     with pytest.raises(ValueError, match="not a record of the benchmark format") as raised:
         format_record(Record(name, 1, ((5.0, "x"),), 1))
     assert str(raised.value) == f"not a record of the benchmark format: {f'Benchmark{name}'[:200]!r}"
+    with pytest.raises(ValueError, match="begins in lower case") as raised:
+        format_record(Record(LONG, 1, ((5.0, "x"),), 1))
+    assert str(raised.value) == f"not a record of the benchmark format: {LONG[:80]!r} begins in lower case"

@@ -6,7 +6,7 @@ import io
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -26,11 +26,14 @@ def terminal() -> Iterator[tuple[io.TextIOWrapper, list[str]]]:
     stream = os.fdopen(writer, "w", encoding="utf-8")
     try:
         yield stream, shown
-        stream.flush()
-        shown.append(os.read(reader, 1 << 16).decode())
     finally:
         stream.close()
+        data = b""
+        with suppress(OSError):  # the end of what was written: the other end is closed
+            while more := os.read(reader, 1 << 16):
+                data += more
         os.close(reader)
+        shown.append(data.decode())
 
 
 def session(stream: io.TextIOBase) -> None:

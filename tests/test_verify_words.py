@@ -178,7 +178,7 @@ def test_what_is_said_of_records_that_are_gone(copy: Campaign) -> None:
     (copy.folder / "journal.jsonl").unlink()
     problems = report_of(copy).problems
     digest = file_sha256(copy.folder / "seal.json")
-    assert problems[:2] == ["journal.jsonl: missing", f"seal.json: its digest is {digest}, the journal names none"]
+    assert problems[:2] == ["journal.jsonl: missing", f"seal.json: its digest is {digest}, journal.jsonl names none"]
     assert sum("a run that the journal does not know" in text for text in problems) == 18
     (copy.folder / "seal.json").unlink()
     report = report_of(copy)
@@ -199,6 +199,73 @@ def test_what_is_said_of_a_seal_in_another_form(copy: Campaign) -> None:
     assert report_of(copy).problems[-1] == (
         "seal.json or journal.jsonl: not in the form that the runner writes: KeyError('files')"
     )
+
+
+def test_what_is_said_of_a_seal_that_is_gone(copy: Campaign) -> None:
+    (copy.folder / "seal.json").unlink()
+    store = Store.open(copy.folder)
+    assert report_of(copy).problems == [
+        f"{store.seal_path}: this campaign is not sealed\n  what to do: python -m runner seal {store.shown()}"
+    ]
+
+
+def test_what_is_said_of_labels_that_are_not_complete(copy: Campaign) -> None:
+    rewritten(copy, "run.json", b'{"labels": {}}')
+    (problem,) = report_of(copy).problems
+    assert problem.startswith(f"{RUN}/run.json: labels are not complete\n")
+
+
+def test_what_is_said_of_orders_that_are_another_plans(copy: Campaign) -> None:
+    path = copy.folder / "orders.json"
+    document = json.loads(path.read_bytes())
+    document["runs"][0]["arm"], document["runs"][1]["arm"] = document["runs"][1]["arm"], document["runs"][0]["arm"]
+    path.write_text(json.dumps(document))
+    seal = copy.folder / "seal.json"
+    content = json.loads(seal.read_bytes())
+    content["files"]["orders.json"] = file_sha256(path)
+    seal.write_text(json.dumps(content))
+    resigned(copy, lambda events: events.__setitem__(slice(None), [events[0] | {"seal": file_sha256(seal)}]))
+    shutil.rmtree(copy.folder / "runs")
+    for name in ("metrics.csv", "MANIFEST.sha256"):
+        (copy.folder / name).unlink()
+    report = report_of(copy)
+    assert (report.state, report.problems) == ("sealed", ["orders.json: not what plan.toml and its seeds expand to"])
+
+
+def test_what_is_said_of_an_amendment_that_is_on_its_way(copy: Campaign) -> None:
+    reopened(copy)
+    resigned(copy, lambda events: events.append({"event": "amended", "amendment": 1, "seal": "", "files": {}}))
+    (copy.folder / "protocol" / "1.partial").mkdir()
+    added(copy, "protocol/1.partial/plan.toml")
+    (problem,) = report_of(copy).problems
+    assert problem.startswith(
+        "protocol/1.partial: amendment 1 is in the journal and not all of its files are in their "
+    )
+
+
+# -- what others executed
+
+
+def test_what_is_said_of_published_figures(copy: Campaign) -> None:
+    for path in copy.folder.iterdir():
+        if path.name not in ("plan.toml", "trees"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    added(copy, "published.toml", b"[")
+    (copy.folder / "empty").mkdir()
+    report = report_of(copy)
+    first, second = report.problems
+    assert first == "empty: an empty folder"
+    assert second.startswith("published.toml: not valid TOML: ")
+    assert (report.state, report.files) == ("figures-only", 3)
+    assert report.notes == ["published figures without raw logs: there is nothing to recompute"]
+
+
+def test_what_is_said_of_a_record_of_adoption_in_another_form(copy: Campaign) -> None:
+    (copy.folder / "seal.json").unlink()
+    added(copy, "adoption.json", b"{}")
+    assert report_of(copy).problems == [
+        "adoption.json or journal.jsonl: not in the form that the runner writes: KeyError('campaign')"
+    ]
 
 
 # -- before the close
