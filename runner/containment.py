@@ -25,6 +25,7 @@ from pathlib import Path
 
 from runner import keeper
 from runner.errors import Refused
+from runner.interrupts import held
 
 PREFIX = "benchbook-"
 GROUP, NO_GROUP = "control group", "process group"
@@ -77,8 +78,8 @@ def warnings() -> list[str]:
 
 def sweep() -> list[str]:
     """End what is left in control groups of runners that are gone, keeper and all. Returns the names of the groups."""
-    own, swept = own_group(), []
-    for folder in list(own.rglob(f"{PREFIX}*/")) if own else []:
+    top, swept = folder_of("", "/"), []  # also those of another login's session
+    for folder in _below(top) if top else []:
         with suppress(OSError):  # another user's, another runner's at work, or gone meanwhile
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -88,6 +89,11 @@ def sweep() -> list[str]:
             finally:
                 os.close(descriptor)
     return swept
+
+
+def _below(top: Path) -> list[Path]:
+    """Control groups of sessions, as far as this user may look."""
+    return [Path(path) for path, _, _ in os.walk(top) if Path(path).name.startswith(PREFIX)]
 
 
 def _lock(descriptor: int, pid: str) -> None:
@@ -123,19 +129,35 @@ def session() -> Iterator[str]:
             yield GROUP if folder else NO_GROUP
         finally:
             _keeper = None
-            if folder:
-                _join(folder.parent)
-                keeper.end_all(folder)
             assert started.stdin is not None
-            started.stdin.close()
-            started.wait()
+            with held():
+                if folder:
+                    _leave(folder, started)
+                started.stdin.close()
+                started.wait()
+
+
+def _leave(folder: Path, started: subprocess.Popen[bytes]) -> None:
+    """Go back to where this process was, and end all else in the group; where that is not possible, all but this process."""
+    try:
+        _join(folder.parent)
+    except OSError:
+        _tell(started, keeper.NOTHING)  # it would end this process too
+        keeper.end_each(folder, but=os.getpid())
+        return
+    keeper.end_all(folder)
 
 
 def leads(pid: int) -> None:
     """Where there is no control group, tell the keeper which process leads what was started last; 0 when it is gone."""
-    if _keeper and _keeper.stdin:
+    if _keeper:
+        _tell(_keeper, pid)
+
+
+def _tell(started: subprocess.Popen[bytes], number: int) -> None:
+    if started.stdin:
         with suppress(BrokenPipeError):
-            _keeper.stdin.write(b"%d\n" % pid)
+            started.stdin.write(b"%d\n" % number)
 
 
 def _entered(stack: ExitStack) -> tuple[Path | None, int]:
@@ -146,6 +168,7 @@ def _entered(stack: ExitStack) -> tuple[Path | None, int]:
         folder = parent / f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
         try:
             folder.mkdir()
+            stack.callback(_remove, folder)  # where the session does not come to be
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,9 +176,13 @@ def _entered(stack: ExitStack) -> tuple[Path | None, int]:
             _join(parent)
             return folder, descriptor
         except OSError:
-            with suppress(OSError):
-                folder.rmdir()
+            _remove(folder)
     return None, -1
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _join(folder: Path) -> None:

@@ -223,6 +223,7 @@ def measure_rtt(ends: Ends, samples: int = SAMPLES) -> list[int]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        start_new_session=True,
         env={"PATH": SYSTEM_PATH, "LANG": "C.UTF-8"},
     )
     try:

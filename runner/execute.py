@@ -289,7 +289,8 @@ def _block(context: Context, journal: Journal, progress: Progress, block: Block)
             found=f"{quiet.load_words('.2f')} and {quiet.calibration_ratio:.2f}",
             remedy="quiet the host and run again; the block has not begun",
         )
-    assert_room(context.store, f"phase {block.phase}, case {block.case}, block {block.number} has not begun")
+    not_begun = f"phase {block.phase}, case {block.case}, block {block.number} has not begun"
+    assert_room(context.store, not_begun, runs=len(block.labels))
     before, measuring = _rtt(context)
     journal.append(
         "block-start",

@@ -17,7 +17,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Handler = Callable[[int, FrameType | None], object] | int | None
 
 
-@dataclass
+@dataclass(eq=False)  # each is itself, whatever it holds
 class Hold:
     """What the signals did before they were held, and which came meanwhile."""
 

@@ -7,6 +7,7 @@ next session, in one write, by a line that says so; anything else that breaks th
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -180,7 +181,12 @@ class Journal:
         place = os.open(self.path, os.O_WRONLY)  # the journal's own is for appending alone
         try:
             with held():
-                os.pwrite(place, line + b"\n", self._size)
+                data, written = line + b"\n", 0
+                while written < len(data):
+                    step = os.pwrite(place, data[written:], self._size + written)
+                    if step == 0:
+                        raise OSError(errno.ENOSPC, "nothing more could be written")
+                    written += step
                 os.fsync(place)
                 self._take(entry, line)
                 self._size += len(line) + 1

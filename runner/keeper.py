@@ -3,8 +3,8 @@
     python keeper.py FOLDER|-
 
 FOLDER is the control group that everything of a session is in; "-" where there is none. The runner holds the other end of
-standard input and writes there, a line each, the number of the process that leads what it started last. When the pipe
-closes, that process's group and everything in the control group are ended, and the control group goes.
+standard input and writes there, a line each, the number of the process that leads what it started last, or -1: nothing is to be
+done. When the pipe closes, that process's group and everything in the control group are ended, and the control group goes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 LIMIT_S = 10.0
+NOTHING = -1  # written by a runner that could not leave the group, when it has ended all else itself
 
 
 def end_all(folder: Path, limit_s: float = LIMIT_S) -> bool:
@@ -41,12 +42,24 @@ def end_all(folder: Path, limit_s: float = LIMIT_S) -> bool:
     return True
 
 
-def _kill_each(folder: Path) -> None:
+def end_each(folder: Path, but: int) -> None:
+    """Kill everything in a control group and below, one process left aside, for as long as something else is there."""
+    deadline = time.monotonic() + LIMIT_S
+    while _kill_each(folder, but) and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
+def _kill_each(folder: Path, but: int = 0) -> bool:
+    """Returns whether there was anything to kill."""
+    found = False
     for path, _, _ in os.walk(folder):
         with contextlib.suppress(OSError):
-            for pid in Path(path, "cgroup.procs").read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
+            for pid in map(int, Path(path, "cgroup.procs").read_text().split()):
+                if pid != but:
+                    found = True
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+    return found
 
 
 def main() -> None:
@@ -60,7 +73,7 @@ def main() -> None:
     if leader > 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
-    if sys.argv[1] != "-":
+    if sys.argv[1] != "-" and leader != NOTHING:
         end_all(Path(sys.argv[1]))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -20,7 +21,7 @@ LIMIT_S = 10
 
 
 def holders(folder: Path) -> list[int]:
-    """Other processes that have a file below a folder open, as far as this user may look."""
+    """Other processes that have a file below a folder open for writing, as far as this user may look; readers do no harm."""
     found, inside = [], f"{folder}/"
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         if pid != os.getpid() and any(name.startswith(inside) for name in _open_files(pid)):
@@ -33,7 +34,9 @@ def _open_files(pid: int) -> Iterable[str]:
     with suppress(OSError):  # it has ended, or is another user's
         for descriptor in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError):
-                names.append(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+                link = f"/proc/{pid}/fd/{descriptor}"
+                if os.lstat(link).st_mode & stat.S_IWUSR:  # the link's mode is that of the open file
+                    names.append(os.readlink(link))
     return names
 
 

@@ -162,7 +162,13 @@ def holder_command(*, net: bool, mounts: bool) -> list[str]:
 
 def _holder(*, net: bool, mounts: bool) -> subprocess.Popen[bytes]:
     argv = holder_command(net=net, mounts=mounts)
-    holder = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={"PATH": SYSTEM_PATH})
+    holder = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the runner alone
+        env={"PATH": SYSTEM_PATH},
+    )
     kinds = ["net"] * net + ["mnt", "ipc"] * mounts
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:

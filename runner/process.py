@@ -33,6 +33,7 @@ PACKAGES = {
 }
 PR_SET_CHILD_SUBREAPER = 36
 OOM_SCORE = 500  # of a run's process and its children: half of the memory there is counts as theirs
+END_LIMIT_S = 10  # for a process that was killed
 RUN_PATH = "/usr/local/bin:/usr/bin:/bin"  # of a run's process
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -69,6 +70,7 @@ def call(
             capture_output=True,
             timeout=limit_s,
             check=False,
+            start_new_session=True,  # an interruption from the keyboard is for the runner alone, which may hold it back
         )
     except FileNotFoundError:
         raise Missing(argv[0], "this program is not installed") from None
@@ -157,6 +159,7 @@ def execute(
             wall_ns = time.perf_counter_ns() - start
             observed = _observe(process.pid)
             _end_group(process.pid)
+        _assert_ends(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         end_orphans(already_there)
@@ -194,6 +197,25 @@ def _ends_within(pid: int, limit_s: float) -> bool:
         return bool(readable)
     finally:
         os.close(descriptor)
+
+
+def _assert_ends(pid: int) -> None:
+    """Raise Refused when a killed process does not end, as one that waits for a disk or network may: nothing can go on."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        if not select.select([descriptor], [], [], END_LIMIT_S)[0]:
+            raise _immortal(pid)
+    finally:
+        os.close(descriptor)
+
+
+def _immortal(pid: int) -> Refused:
+    return Refused(
+        f"process {pid}",
+        f"it was killed and did not end within {END_LIMIT_S} s",
+        found=_name(pid),
+        remedy="see what it waits for (a disk, a network), end it, and run again",
+    )
 
 
 def _observe(pid: int) -> dict[str, Any]:
@@ -238,13 +260,17 @@ def children() -> set[int]:
 def end_orphans(known: set[int], name: str = "") -> None:
     """Kill and reap children that this process did not have before; theirs become its own, until none is left.
 
-    With a name only those of this name.
+    With a name only those of this name. Raises Refused for one that does not end.
     """
+    deadline = time.monotonic() + END_LIMIT_S
     while strays := {pid for pid in children() - known if not name or _name(pid) == name}:
         for pid in strays:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+                while os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    if time.monotonic() > deadline:
+                        raise _immortal(pid)
+                    time.sleep(0.001)
 
 
 def _name(pid: int) -> str:

@@ -27,7 +27,7 @@ from runner.orders import Labels
 from runner.plan import Arm, Phase, Plan
 from runner.plantypes import FILE_NAME, RUN_FILES
 from runner.stage import INHERITED, Stage, places_of
-from runner.store import Store
+from runner.store import PARTIAL, Store
 from runner.templates import each, fill, go_bench
 from runner.treekinds import AnyBuilt
 
@@ -108,6 +108,7 @@ def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
     folder.mkdir()
     (folder / OUTPUT).mkdir()
     argv, environment = _command(context, phase, labels, arm, folder / OUTPUT)
+    kept_free = _keep_free(folder)
     counters_before = host.counters()
     started = utc_now()
     watch.lap("record")
@@ -120,7 +121,11 @@ def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
         plan.rules.output_limit_mb * MB,
     )
     watch.lap("process")
-    assert_room(store, f"what the process of {labels} wrote may be cut off, so that the run is not recorded as ended")
+    if ended.status == 0:  # one that failed has failed, whatever became of its output
+        assert_room(
+            store, f"what the process of {labels} wrote may be cut off, so that the run is not recorded as ended"
+        )
+    kept_free.unlink()
     counters_after = host.counters()
     loop_after = host.calibrate(client)
     watch.lap("calibration")
@@ -176,16 +181,28 @@ def execute_run(context: Context, labels: Labels) -> tuple[End, str]:
     return _finish(store, labels, record), engine_problem
 
 
-def assert_room(store: Store, consequence: str) -> None:
-    """Raise Unwritable when the campaign's disk is full: a process whose output has no room may end as if all were well."""
+def assert_room(store: Store, consequence: str, runs: int = 0) -> None:
+    """Raise Unwritable when the campaign's disk is full: a process whose output has no room may end as if all were well.
+
+    Before so many runs, each of which keeps some room free for its record.
+    """
     found = os.statvfs(store.folder)
     free = (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize  # some blocks are for root alone
-    if free < ROOM:
+    need = ROOM * (1 + runs)
+    if free < need:
         raise unwritable(
             str(store.folder),
-            OSError(errno.ENOSPC, f"{free // 1024} KiB left on this disk, at least {ROOM // 1024} KiB are needed"),
+            OSError(errno.ENOSPC, f"{free // 1024} KiB left on this disk, at least {need // 1024} KiB are needed"),
             f"make room on the disk and run again ({consequence})",
         )
+
+
+def _keep_free(folder: Path) -> Path:
+    """A file that takes up room while the process is at work, so that a failure can be recorded on a disk that it filled."""
+    path = folder / f".room{PARTIAL}"
+    with writing(path), path.open("xb") as file:
+        os.posix_fallocate(file.fileno(), 0, ROOM)
+    return path
 
 
 def _at_limit(folder: Path, limit: int) -> str:

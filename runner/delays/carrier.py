@@ -31,6 +31,7 @@ class Shuttle:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
+            start_new_session=True,
             env={"PATH": SYSTEM_PATH, "LANG": "C.UTF-8"},
         )
         try:

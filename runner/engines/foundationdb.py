@@ -225,7 +225,13 @@ class FoundationDB:
             argv = cli_command(self._places, self._cpus, statement, limit_s=5)
             try:
                 found = subprocess.run(
-                    argv, env={"PATH": SYSTEM_PATH}, capture_output=True, text=True, timeout=15, check=False
+                    argv,
+                    env={"PATH": SYSTEM_PATH},
+                    capture_output=True,
+                    text=True,
+                    timeout=15,
+                    check=False,
+                    start_new_session=True,
                 )
                 said = found.stdout
                 if done(found.returncode, said):

@@ -267,7 +267,7 @@ class Postgres:
             str(self._places.port),
         ]
         deadline = time.monotonic() + START_LIMIT_S
-        while subprocess.run(ready, env={"PATH": SYSTEM_PATH}, check=False).returncode:
+        while subprocess.run(ready, env={"PATH": SYSTEM_PATH}, check=False, start_new_session=True).returncode:
             if self._server.poll() is not None or time.monotonic() > deadline:
                 raise Refused(
                     "engine postgres",
