@@ -92,6 +92,7 @@ def test_a_session_killed_at_a_few_boundaries(template: Campaign) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # as many sessions as there are boundaries
 def test_a_session_killed_at_every_boundary(template: Campaign) -> None:
     """kill -9 just before each change of a whole session, recording and close included: no run is lost or repeated."""
     tries = killed_in_a_session(template, few=False)
@@ -128,6 +129,7 @@ def test_recovery_killed_at_a_few_boundaries(template: Campaign) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # as many sessions as there are boundaries
 def test_recovery_killed_at_every_boundary(template: Campaign) -> None:
     """kill -9 just before each change of the session that recovers, and once more after it: nothing is lost."""
     tries = killed_in_recovery(template, few=False)
@@ -167,6 +169,7 @@ def test_a_power_cut_at_a_few_boundaries(template: Campaign) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # as many sessions as there are boundaries
 def test_a_power_cut_at_every_boundary(template: Campaign) -> None:
     """All that was not fsynced before each change is lost, simulated: what the journal tells of is there."""
     tries = power_cut(template, few=False)
@@ -203,6 +206,7 @@ def test_a_session_interrupted_at_a_few_boundaries(template: Campaign) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # as many sessions as there are boundaries
 def test_a_session_interrupted_at_every_boundary(template: Campaign) -> None:
     """Ctrl-C or SIGTERM just before each change of a session: it ends by itself, and nothing is lost or left behind."""
     tries = interrupted(template, few=False)
@@ -232,6 +236,7 @@ def test_a_seal_killed_at_a_few_boundaries(draft: Campaign) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # as many sessions as there are boundaries
 def test_a_seal_killed_at_every_boundary(draft: Campaign) -> None:
     """kill -9 just before each change that sealing makes: sealing again gives a seal that holds."""
     tries = killed_while_sealing(draft, few=False)

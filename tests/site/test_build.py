@@ -109,7 +109,15 @@ def test_contents_name_each_campaign_with_its_phases_below(sandbox: Sandbox) -> 
     assert titles == [
         *("benchbook", "Campaigns"),
         *("Campaign made-up-1", "Phase B: Record Layer", "Campaign made-up-2", "Phase B: Record Layer"),
-        *("Method", "Method", "Harness and plan", "A closed-loop client of your own", "Limits", "Glossary"),
+        *(
+            "Method",
+            "Method",
+            "Harness and plan",
+            "A closed-loop client of your own",
+            "Limits",
+            "What can go wrong",
+            "Glossary",
+        ),
         *("Use", "Start your own campaign", "Reproduce", "Adopt logs", "Publish"),
     ]
 
