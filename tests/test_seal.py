@@ -204,8 +204,12 @@ def harness_problem(store: Store, plan: Plan | None = None) -> tuple[str, str, s
     return parts(raised.value)
 
 
-def test_a_harness_of_the_campaigns_own_holds_what_the_plan_names_and_no_more(draft: Store) -> None:
+def test_a_harness_of_the_campaigns_own_holds_what_the_plan_names_and_no_more(
+    draft: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = own_harness(draft)
+    monkeypatch.chdir(draft.folder)  # a path is shown as it can be typed there
+    assert draft.shown(folder) == "harness"
     plan = draft.plan()  # read before there are links: a plan is refused for one in a path that it names
     assert seal.assert_harness(draft, plan) == folder
     for number in range(12):
