@@ -137,6 +137,7 @@ def campaign(
     """A campaign whose one phase compares these commits, each as an arm, with the one before it."""
     made = campaigns.write(parent, cache, name="codec")
     (made.folder / "trees" / "plain.txt").unlink()
+    (made.folder / "trees").rmdir()  # an empty folder belongs to nothing, and such a campaign is not closed
     path = made.folder / "plan.toml"
     text = path.read_text()
     text = text[: text.index("[trees.plain]")]

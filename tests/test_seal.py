@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from runner import engines, orders, seal
 from runner.errors import BenchbookError, DataError, Refused
 from runner.files import canonical_json, file_sha256, sha256
+from runner.host import observe
 from runner.journal import Journal
 from runner.plan import Plan
 from runner.seal import Seal
@@ -79,7 +79,7 @@ def test_a_seal_holds_what_was_chosen_before_the_first_run(draft: Store) -> None
     assert draft.orders_path.read_text() == expected
     host = json.loads(draft.host_path.read_text())
     assert draft.host_path.read_text() == canonical_json(host)
-    assert host["identity"]["kernel"] == os.uname().release
+    assert host["identity"] == observe("tiny")["identity"]  # the machine's name is a digest with the campaign's
     assert [(event["event"], event["seal"]) for event in draft.journal().events] == [("sealed", written.digest)]
     for name in content["kept"]:
         assert (draft.folder / "protocol" / "1" / name).read_bytes() == (draft.folder / name).read_bytes()
@@ -204,8 +204,12 @@ def harness_problem(store: Store, plan: Plan | None = None) -> tuple[str, str, s
     return parts(raised.value)
 
 
-def test_a_harness_of_the_campaigns_own_holds_what_the_plan_names_and_no_more(draft: Store) -> None:
+def test_a_harness_of_the_campaigns_own_holds_what_the_plan_names_and_no_more(
+    draft: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = own_harness(draft)
+    monkeypatch.chdir(draft.folder)  # a path is shown as it can be typed there
+    assert draft.shown(folder) == "harness"
     plan = draft.plan()  # read before there are links: a plan is refused for one in a path that it names
     assert seal.assert_harness(draft, plan) == folder
     for number in range(12):
