@@ -87,9 +87,11 @@ def test_damage_at_any_key_is_named_with_its_line_or_leaves_a_valid_plan(damage:
 
 @pytest.mark.slow
 def test_damage_at_every_key() -> None:
-    """Every key of the bundled plan in every way: 4,700 plans."""
-    count = sum(judged(*damage) for damage in DAMAGES)
-    assert count > 0.7 * len(DAMAGES)
+    """Every key of the bundled plan, each in a third of the ways: 1,600 plans."""
+    some = DAMAGES[::3]
+    assert len({place for place, _ in some}) == len({place for place, _ in DAMAGES})
+    count = sum(judged(*damage) for damage in some)
+    assert count > 0.7 * len(some)
 
 
 @pytest.mark.parametrize("how", ["number", "negative", "true", "list", "table", "nan", "absurd", "beyond"])
