@@ -136,6 +136,33 @@ def test_a_torn_last_line_is_tolerated_and_said(whole: bytes, tmp_path: Path, cu
     assert read(path).torn == b""
 
 
+@pytest.mark.parametrize("most", [1, 7, 100])
+def test_a_torn_line_is_replaced_also_where_little_is_written_at_once(
+    whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(whole[:-5])
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, place: pwrite(file, data[:most], place))
+    with Journal(path) as opened:
+        assert opened.events[-1]["event"] == "torn-line"
+        opened.append("next")
+    assert [event["event"] for event in read(path).events][-2:] == ["torn-line", "next"]
+
+
+def test_a_torn_line_that_cannot_be_replaced_is_said(
+    whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(whole[:-5])
+    monkeypatch.setattr(os, "pwrite", lambda *_: 0)
+    with pytest.raises(DataError, match="nothing more could be written"):
+        Journal(path).__enter__()
+    monkeypatch.undo()
+    with Journal(path) as opened:
+        assert opened.events[-1]["event"] == "torn-line"
+
+
 def test_a_broken_journal_is_not_written_to_and_not_kept_locked(whole: bytes, tmp_path: Path) -> None:
     path = tmp_path / "j"
     path.write_bytes(whole.replace(b"run-start", b"run-stArt", 1))

@@ -15,6 +15,7 @@ from tests import campaigns
 from tests.campaigns import Campaign, alive, kill, wait_for
 from tests.faults.left import nothing_left
 
+PROJECT = Path(__file__).resolve().parents[2]
 GROUP = containment.available() == containment.GROUP
 needs_group = pytest.mark.skipif(
     not GROUP, reason="no control group (cgroup v2) can be made here: no root, or no cgroup v2"
@@ -180,3 +181,34 @@ def test_the_host_says_what_holds_its_processes(monkeypatch: pytest.MonkeyPatch)
     assert "can outlive a runner that is killed" in containment.warnings()[0]
     monkeypatch.undo()
     assert host.observe("x")["details"]["containment"] in (containment.GROUP, containment.NO_GROUP)
+
+
+@needs_group
+def test_a_runner_that_cannot_leave_its_group_is_not_ended_with_it() -> None:
+    """The control group cannot be left at the end of a session: what is in it is ended, and the runner goes on."""
+    script = """
+import os, subprocess
+from runner import containment
+join = containment._join
+parents = [containment.own_group()]
+
+def refused(folder):
+    if folder in parents and len(parents) > 1:
+        raise OSError(16, "busy")
+    join(folder)
+
+with containment.session():
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    parents.append(None)
+    containment._join = refused
+print(child.wait(), os.getpid())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    status, pid = done.stdout.split()
+    assert status == "-9"
+    containment.sweep()
+    group = containment.own_group()
+    assert group and not list(group.glob(f"{containment.PREFIX}{pid}-*"))

@@ -103,6 +103,21 @@ def test_a_truncated_output_never_counts(mount: Mount, cache: Path) -> None:
         assert replacement["replaces"] == 1
 
 
+def test_a_failure_on_a_disk_that_it_filled_is_a_failure(mount: Mount, cache: Path) -> None:
+    """A process fills its own disk and ends with a failure: recorded as failed in room kept free for it, and never repeated."""
+    campaign = small(mount, cache, faults="heedless-exit:one:1")
+    with nothing_left(campaign):
+        says_so(campaign.call("run"), campaign)
+        [filled] = [e for e in campaign.orders() if (e["arm"], e["block"]) == ("one", 1)]
+        assert campaign.record(filled)["outcome"] == "failed"
+        assert campaign.record(filled)["reason"].startswith("exit status 1")
+        subprocess.run(["mount", "-o", f"remount,size={64 * MB}", str(campaign.folder.parent)], check=True)
+        assert campaign.call("run").returncode == 1
+        assert campaign.record(filled)["outcome"] == "failed"
+        assert [e["labels"]["block"] for e in campaign.events("run-start") if e["labels"]["arm"] == "one"] == [1, 2]
+        assert campaign.does("verify").stdout.rstrip().endswith("no problems")
+
+
 def filled_at(campaign: Campaign, number: int) -> subprocess.CompletedProcess[str]:
     filler = campaign.folder.parent / "filler"
     done = campaign.python("-m", "tests.faults.filler", str(number), str(filler), str(campaign.folder))

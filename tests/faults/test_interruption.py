@@ -318,6 +318,21 @@ def test_a_process_that_outlived_its_runner_is_ended_before_its_run_is_recorded(
     brought_to_its_end(campaign, 2)
 
 
+@pytest.mark.parametrize(("mode", "harms"), [("rb", False), ("ab", True)])
+def test_who_only_reads_a_record_is_let_be(tmp_path: Path, mode: str, harms: bool) -> None:
+    """A process has a file of an interrupted run open: ended when it could write there, let be when it only reads."""
+    path = tmp_path / "stdout.txt"
+    path.touch()
+    with path.open(mode) as file:
+        process = subprocess.Popen(["sleep", "60"], stdin=file, start_new_session=True)
+    try:
+        assert leftovers.end(tmp_path) == [process.pid] * harms
+        assert (process.poll() is None) is not harms
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_a_process_that_cannot_be_ended_stops_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of an earlier session that does not end: refused with its number, since it would write into the record."""
     monkeypatch.setattr(leftovers, "LIMIT_S", 0.05)

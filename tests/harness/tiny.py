@@ -211,7 +211,7 @@ def flood(_options: argparse.Namespace) -> int:
         sys.stdout.write("flood\n" * 1000)
 
 
-def heedless(options: argparse.Namespace) -> int:
+def heedless(options: argparse.Namespace, line: bytes = b"log: ") -> int:
     """Fill the disk of its standard output, give the results there without looking at errors, and end as if all were well."""
 
     def put(data: bytes) -> int:
@@ -222,9 +222,15 @@ def heedless(options: argparse.Namespace) -> int:
 
     sys.stdout.flush()
     for size in (1 << 20, 4096, 16):
-        while put(b"log: " + b"x" * (size - 6) + b"\n") == size:
+        while put(line + b"x" * (size - 1 - len(line)) + b"\n") == size:
             pass
     return 0
+
+
+def heedless_and_broken(options: argparse.Namespace) -> int:
+    """Fill the disk, and end with a failure."""
+    heedless(options, line=b"")
+    return 1
 
 
 def pause(options: argparse.Namespace) -> None:
@@ -258,6 +264,7 @@ FAULTS = {
     "child-eats": child_that_eats,
     "flood": flood,
     "heedless": heedless,
+    "heedless-exit": heedless_and_broken,
 }
 
 
