@@ -191,6 +191,16 @@ def test_rows_that_are_none_are_named_with_their_line(copy: Campaign) -> None:
     assert len(problems) == 3
 
 
+def test_columns_that_are_there_twice_are_named(copy: Campaign) -> None:
+    head, *rows = rows_of(copy)
+    names = head.rstrip("\n").split(",")
+    (copy.folder / "metrics.csv").write_text(
+        ",".join([*names, "arm", "case"]) + "\n" + "".join(row.rstrip("\n") + ",x,y\n" for row in rows)
+    )
+    # The last column of a name is the one that is read: all rows are foreign, and which columns they are is named first.
+    assert found(copy).problems[0] == "metrics.csv:1: the heading has case, arm twice"
+
+
 def test_bytes_that_are_no_text_are_a_foreign_row(copy: Campaign) -> None:
     path = copy.folder / "metrics.csv"
     path.write_bytes(path.read_bytes().replace(b"T,Load", b"T,L\xffad", 1))
