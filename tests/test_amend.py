@@ -255,6 +255,19 @@ def test_a_tree_of_a_phase_without_runs_may_change_and_its_lock_is_kept(begun: C
     assert problems(begun) == []
 
 
+def test_a_tree_that_is_dropped_takes_its_folders_with_it(begun: Campaign) -> None:
+    """An empty folder that stayed would keep the campaign from being closed, for good."""
+    drop = amending.with_tree(begun, "locks/of/other.txt")
+    amend(begun, "a tree that may be needed")
+    drop()
+    amend(begun, "it was not")
+    assert not (begun.folder / "locks").exists()
+    assert (begun.folder / "protocol" / "2" / "locks" / "of" / "other.txt").read_text() == "# one\n"
+    assert begun.call("run").returncode == 0
+    assert len(begun.events("close")) == 1
+    assert problems(begun) == []
+
+
 def test_a_sealed_campaign_without_runs_may_be_amended_and_is_then_not_sealed_again(
     sealed: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
