@@ -66,6 +66,8 @@ def amend(store: Store, why: str, say: Say) -> str:
                 "nothing changed since the seal, so that there is nothing to amend",
                 remedy=f"edit plan.toml first; status says how far the campaign is: python -m runner status {store.shown()}",
             )
+        for text in warnings(record):
+            say(f"warning: {text}")
         digest = _commit(store, journal, record, new, files, old)
         for line in summary(record):
             say(line)
@@ -283,6 +285,15 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change
         for name in sorted({**before, **after})
         if before.get(name) != after.get(name)
     ]
+
+
+def warnings(record: Mapping[str, Any]) -> list[str]:
+    """What an amendment may change and a reader has to weigh: a runner that was changed between runs."""
+    runs = sum(part["runs"] for part in record["runs_before"].values())
+    names = [change["path"] for change in record["files"].get("runner", ())]
+    if not runs or not names:
+        return []
+    return [f"the runner was changed after {runs} run{'s' * (runs != 1)}, in {', '.join(names)}: the pages say so"]
 
 
 def summary(record: Mapping[str, Any]) -> list[str]:

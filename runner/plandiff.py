@@ -43,7 +43,8 @@ def rests_on(plan: Plan, phase: str, cases: Iterable[str]) -> dict[str, Any]:
     trees = dict.fromkeys(arm.tree for arm in described.arms)
     if fixture:
         trees[plan.fixtures[fixture].tree] = None
-    rules = ("interruptions", "wrong_answer", "wrong_answer_exit", "checks")
+    # The limits too: which runs fail by them would otherwise depend on results that were seen.
+    rules = ("interruptions", "wrong_answer", "wrong_answer_exit", "run_limit_s", "output_limit_mb", "checks")
     return {
         "campaign": {"payload_seed": plan.campaign.payload_seed},
         "host": _plain(plan.host),

@@ -247,6 +247,8 @@ def finish(store: Store, events: Sequence[Event]) -> Event | None:
     event = pending(store, events)
     if event is not None:
         _move(store, event)
+    if store.protocol_folder.is_dir() and not any(store.protocol_folder.iterdir()):
+        fsync_folder(_pruned(store, store.protocol_folder))  # of a campaign that was sealed before plans were kept
     return event
 
 
@@ -274,11 +276,26 @@ def _move(store: Store, event: Event) -> None:
         touched.update(parent for parent in target.parents if parent.is_relative_to(store.folder))
     for name in event["removed"]:
         (store.folder / name).unlink(missing_ok=True)
-        touched.add((store.folder / name).parent)
+        touched.add(_pruned(store, (store.folder / name).parent))
     for path in touched:
-        fsync_folder(path)
+        if path.is_dir():  # else it was emptied, and what held it is among these
+            fsync_folder(path)
     shutil.rmtree(folder)
     fsync_folder(store.protocol_folder)
+
+
+def _pruned(store: Store, folder: Path) -> Path:
+    """Remove a folder of the campaign, and those above it, as far as they are empty. Returns the first that stays.
+
+    Also where it is gone already: a killed runner may have removed it and not the one above.
+    """
+    while folder != store.folder:
+        if folder.is_dir():
+            if any(folder.iterdir()):
+                break
+            folder.rmdir()
+        folder = folder.parent
+    return folder
 
 
 def _holds(path: Path, digest: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,16 @@ def edit(campaign: Campaign, old: str, new: str, after: str = "") -> None:
     text = path.read_text()
     place = text.index(old, text.index(after))
     path.write_text(text[:place] + new + text[place + len(old) :])
+
+
+def with_tree(campaign: Campaign, lock: str) -> Callable[[], None]:
+    """Give the plan a tree that no arm uses, with this lock. Returns what takes it out of the plan again."""
+    python = (campaign.folder / "plan.toml").read_text().split('python = "', 1)[1].split('"', 1)[0]
+    tree = f'\n[trees.other]\nkind = "packages"\nwhat = "nothing"\npython = "{python}"\nlock = "{lock}"\n'
+    (campaign.folder / lock).parent.mkdir(parents=True, exist_ok=True)
+    (campaign.folder / lock).write_text("# one\n")
+    edit(campaign, "\n[phases.T]", f"{tree}\n[phases.T]")
+    return lambda: edit(campaign, tree, "")
 
 
 def append(campaign: Campaign, text: str) -> None:

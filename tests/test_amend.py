@@ -60,6 +60,8 @@ REFUSED: list[tuple[str, str, str, str]] = [  # key path; after; old; new
     ("rules.interruptions", "", '["runner-killed", "host-down"]', '["host-down"]'),
     ("rules.wrong_answer", "", 'wrong_answer = "go-on"', 'wrong_answer = "stop-phase"'),
     ("rules.wrong_answer_exit", "", "wrong_answer_exit = 3", "wrong_answer_exit = 4"),
+    ("rules.run_limit_s", "", "run_limit_s = 60", "run_limit_s = 61"),
+    ("rules.output_limit_mb", "", "output_limit_mb = 256", "output_limit_mb = 255"),
     ("rules.checks.idle_load", "", "idle_load = 1.0", "idle_load = 0.5"),
     ("trees.plain.compiled", "", 'python = "3', 'compiled = ["x"]\npython = "3'),
     ("phases.T.cases[Load].argv", "[phases.T]", '"-B", ', '"-B", "-X", "utf8", '),
@@ -160,7 +162,6 @@ ALLOWED: list[tuple[str, str, str, str]] = [
     ("statistics.primary", "", 'primary = "t"', 'primary = "percentile"'),
     ("statistics.resamples", "", "resamples = 200", "resamples = 300"),
     ("statistics.level", "", "level = 0.95", "level = 0.9"),
-    ("rules.run_limit_s", "", "run_limit_s = 60", "run_limit_s = 61"),
     ("rules.quiet_wait_s", "", "quiet_wait_s = 0.0", "quiet_wait_s = 0.5"),
     ("rules.busy_block", "", 'busy_block = "mark"', 'busy_block = "refuse"'),
     ("rules.replacement_blocks", "", "replacement_blocks = 2", "replacement_blocks = 3"),
@@ -252,6 +253,19 @@ def test_a_tree_of_a_phase_without_runs_may_change_and_its_lock_is_kept(begun: C
     amend(begun, "and no tree of its own after all")
     assert not (begun.folder / "trees" / "other.txt").exists()
     assert (begun.folder / "protocol" / "3" / "trees" / "other.txt").read_text() == "# another\n"
+    assert problems(begun) == []
+
+
+def test_a_tree_that_is_dropped_takes_its_folders_with_it(begun: Campaign) -> None:
+    """An empty folder that stayed would keep the campaign from being closed, for good."""
+    drop = amending.with_tree(begun, "locks/of/other.txt")
+    amend(begun, "a tree that may be needed")
+    drop()
+    amend(begun, "it was not")
+    assert not (begun.folder / "locks").exists()
+    assert (begun.folder / "protocol" / "2" / "locks" / "of" / "other.txt").read_text() == "# one\n"
+    assert begun.call("run").returncode == 0
+    assert len(begun.events("close")) == 1
     assert problems(begun) == []
 
 
@@ -463,6 +477,9 @@ def test_a_mended_runner_is_listed_and_the_sealed_one_kept(tmp_path: Path, cache
     done = campaign.does("amend", "--why", "the runner was mended")
     listed = "  runner: as-run/runner/new_module.py, as-run/runner/progress.py\n  analysis: analysis/model.py"
     assert listed in done.stderr
+    names = "as-run/runner/new_module.py, as-run/runner/progress.py"
+    assert f"warning: the runner was changed after 2 runs, in {names}: the pages say so\n" in done.stderr
+    assert f"runner: {names}" in told.changes(seal.amendments(Store.open(campaign.folder))[0])
     after = content(campaign)
     name = "as-run/runner/progress.py"
     assert after[f"protocol/1/{name}"] == before[name] != after[name]

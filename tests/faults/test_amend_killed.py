@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from runner.journal import Journal
+from runner.protocol import finish
 from runner.store import Store
 from runner.verify import verify
 from tests import amending
@@ -163,6 +165,37 @@ def test_killed_around_the_line_that_commits(copy: Campaign, when: str) -> None:
     status = copy.does("status").stdout
     assert ("is recorded and half done; the next `run` or `amend` brings it to its end" in status) == (was == "half")
     brought_to_its_end(copy, was)
+
+
+@pytest.mark.parametrize("call", ["unlink", "rmdir"])
+@pytest.mark.parametrize("turn", ["before", "after"])
+def test_killed_while_a_dropped_tree_is_removed(copy: Campaign, call: str, turn: str) -> None:
+    """A kill while a dropped lock and its emptied folders are removed leaves none of them once the amendment is ended."""
+    drop = amending.with_tree(copy, "locks/of/other.txt")
+    amend(copy)
+    drop()
+    done = getattr(os, call)
+
+    def ending(*args: Any, **kwargs: Any) -> None:
+        if "locks" in str(args[0]) and "protocol" not in str(args[0]):
+            if turn == "after":
+                done(*args, **kwargs)
+            os.kill(os.getpid(), signal.SIGKILL)
+        done(*args, **kwargs)
+
+    assert killed(copy, lambda: setattr(os, call, ending))
+    assert (copy.folder / "locks").is_dir()
+    amend(copy, "the next one")
+    assert not (copy.folder / "locks").exists()
+    assert problems(copy) == []
+
+
+def test_an_amendment_that_never_was_leaves_no_empty_folder(copy: Campaign) -> None:
+    """Where nothing was kept before, the leftovers of a killed `amend` go together with the folder that held them."""
+    shutil.rmtree(copy.folder / "protocol")
+    (copy.folder / "protocol" / "1.partial" / "trees").mkdir(parents=True)
+    assert finish(Store.open(copy.folder), copy.events()) is None
+    assert not (copy.folder / "protocol").exists()
 
 
 def test_run_brings_a_half_amendment_to_its_end_and_goes_on(copy: Campaign) -> None:
