@@ -75,11 +75,10 @@ def shuffled(rows: Table) -> bytes:
 
 def mixed_encodings(rows: Table) -> bytes:
     """A byte order mark, and cases in UTF-8, Latin-1 and UTF-16 by turns."""
-    lines = written(rows).splitlines(keepends=True)
-    for i in range(1, len(lines)):
-        parts = lines[i].split(b",")
-        parts[CASE] = "Läsen".encode(("utf-8", "latin-1", "utf-16-le")[i % 3])
-        lines[i] = b",".join(parts)
+    place, lines = "@", [written(rows[:1])]  # no phase is called so
+    for i, row in enumerate(rows[1:], 1):
+        case = "Läsen".encode(("utf-8", "latin-1", "utf-16-le")[i % 3])
+        lines.append(written([[row[0], place, *row[CASE + 1 :]]]).replace(place.encode(), case, 1))
     return b"\xef\xbb\xbf" + b"".join(lines)
 
 
@@ -102,7 +101,7 @@ def without_row(alike: bool) -> Make:
 def changed_value(rows: Table) -> bytes:
     """One measured value with another number in it."""
     row = rows[-1]
-    return written([*rows[:-1], [*row[:VALUE], f"{row[VALUE]}1", *row[VALUE + 1 :]]])
+    return written([*rows[:-1], [*row[:VALUE], f"1{row[VALUE]}", *row[VALUE + 1 :]]])
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ DAMAGES = (
     Damage("a row lost", "and every case; no other run has its values", without_row(alike=False)),
     Damage("a row lost, of several alike", "and every case; other runs have its values", without_row(alike=True)),
     Damage("a row twice", "the last one", lambda rows: written([*rows, rows[-1]])),
-    Damage("a value changed", "a digit more in the last row", changed_value),
+    Damage("a value changed", "a digit more in front of the last value", changed_value),
     Damage("UTF-16", "the whole file in another encoding", lambda rows: written(rows).decode().encode("utf-16")),
 )  # fmt: skip
 
@@ -188,7 +187,7 @@ def drill(store: Store, plan: Plan, ledger: Ledger, damages: Sequence[Damage] = 
     with tempfile.TemporaryDirectory(prefix="benchbook-drill-") as work:
         for number, damage in enumerate(damages):
             data = damage.make(rows)
-            if data is not None:
+            if data not in (None, original, written(rows)):  # where all cases are one, a constant one is no damage
                 report = LabelReport(rows_expected=own.rows_expected)
                 copy = Path(work) / f"{number}.csv"
                 copy.write_bytes(data)

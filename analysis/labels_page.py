@@ -67,7 +67,7 @@ def sentences(found: Drill) -> list[str]:
         f"aggregate, labels and values, and in {len(equal)} the value columns have the same SHA-256 before and after.",
     ]
     if refused:
-        told.append(f"Refused, and nothing written, where the evidence does not decide: {listed(refused)}.")
+        told.append(f"Refused, and nothing written, each for the reason in the table: {listed(refused)}.")
     return told
 
 

@@ -22,8 +22,8 @@ _ENDS = re.compile(rb"^(PASS|FAIL)\s*$|^FAIL\s+\S|" + _OVER.pattern)
 _FAILS = re.compile(rb"^(FAIL\b|panic: |fatal error: |exit status [1-9]|signal: )")
 _HEADER = re.compile(rb"^(goos|goarch|pkg|cpu|toolchain):[ \t]")
 _CONFIGURATION = re.compile(rb"^[a-z][^\s:A-Z]*:[ \t]")
-_RESULT = re.compile(rb"^Benchmark[^a-z\s]\S*(\s|$)")
-_NAMED = re.compile(r"Benchmark([^a-z\s]\S*)")
+_RESULT = re.compile(rb"^Benchmark([^a-z\s]\S*(\s|$)|\S+\s+[0-9]+\s)")  # a name in lower case where a count follows
+_NAMED = re.compile(r"--- [A-Z]+: Benchmark(\S+)|Benchmark([^a-z\s]\S*|\S+(?=\s+[0-9]+\s))")
 _EVENTS = re.compile(benchfmt.EVENT.pattern.encode(), re.MULTILINE)
 _DEEPEST = 50  # parts of a benchmark inside each other that a failure is told of
 HOST = ("goos", "goarch", "cpu", "toolchain")
@@ -267,7 +267,7 @@ def _told_name(line: bytes) -> str | None:
     whole = line.endswith(b"\n") or (named is not None and named.end() < len(text))
     if not whole and text.startswith("Bench"[: len(text)]):
         return ""
-    return named[1].rstrip(":") if named else None
+    return (named[1] or named[2]).rstrip(":") if named else None
 
 
 def _wholes(name: str) -> Iterator[str]:

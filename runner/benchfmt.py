@@ -17,11 +17,13 @@ _CONFIGURATION = re.compile(r"^([^\s:]+):(?:[ \t]+(.*))?$")
 _ITERATIONS = re.compile(r"^[1-9][0-9]{0,17}$")
 _NUMBER = re.compile(r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$")
 _ENDED = re.compile(
-    r"^\s*--- FAIL\b|^(panic|fatal error|runtime error|runtime): |^FAIL\b|^exit status [1-9]|^signal: |^SIG[A-Z]+: "
+    r"^\s*--- FAIL\b|^\s*(panic|fatal error): |^(runtime error|runtime): |^FAIL\b|^exit status [1-9]|^signal: |^SIG[A-Z]+: "
     r"|^\*\*\* Test killed|^Traceback \(most recent call last\):|^unexpected fault address"
     # As a shell says of its child, by itself or behind the name of the script.
-    r"|^(Killed|Terminated|Aborted|Segmentation fault|Bus error)( +\(core dumped\))?$"
+    r"|^(Killed|Terminated|Aborted|Abort trap|Segmentation fault|Bus error)(: [0-9]+)?( +\(core dumped\))?$"
     r"|^\S+: line [0-9]+: +[0-9]+ (Killed|Terminated|Aborted|Segmentation fault|Bus error)\b"
+    # As Rust, C++ and Go's race detector say it, the latter also where the process goes on.
+    r"|^thread '[^']*' panicked at |^terminate called |^WARNING: DATA RACE$|\brace detected during execution of "
 )
 _ENDED_INSIDE = re.compile(
     r"\s--- FAIL\b|\s(panic|fatal error|signal|SIG[A-Z]+): |\s(exit status [1-9]|\*\*\* Test killed)"
