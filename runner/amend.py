@@ -7,31 +7,20 @@ amendment is brought to its end).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from runner import amended_orders, engines, execute, ledger, plandiff, planfile, protocol, seal, treekinds
+from runner import amended_orders, amended_rules, engines, execute, ledger, planfile, protocol, seal, treekinds
 from runner.amended_files import Files, old_bytes, read_new, tree_logs
+from runner.amended_rules import Version
 from runner.errors import Refused, WrongUse
 from runner.files import canonical_json, sha256
 from runner.journal import Journal, utc_now
 from runner.ledger import Ledger
-from runner.orders import Labels
-from runner.plan import Plan
-from runner.protocol import Change
 from runner.store import Store, orders_document
 
 LONGEST_REASON = 2000  # characters
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Version:
-    """A version of a campaign: its plan, and what its seal says or is to say."""
-
-    plan: Plan
-    content: dict[str, Any]
 
 
 def amend(store: Store, why: str, say: Say) -> str:
@@ -121,35 +110,20 @@ def _wanted(store: Store, old: Version, state: Ledger, say: Say) -> tuple[Versio
     planfile.load(store.plan_path)  # says what is wrong with it, if it is not even text
     data = store.plan_path.read_bytes()
     plan = planfile.parse(data.decode(), str(store.plan_path))
-    if plan.campaign.id != old.content["campaign"]:
-        raise Refused(
-            str(store.plan_path),
-            "campaign.id was changed",
-            expected=old.content["campaign"],
-            found=plan.campaign.id,
-            remedy="put it back; another campaign has a folder of its own",
-        )
-    begun = _begun(state)
-    amended_orders.assert_kept(amended_orders.begun(state), plan)
-    _assert_fixed(old.plan, plan, begun)
+    begun = amended_rules.begun(state)
+    _refuse(amended_rules.plan_violations(old, plan, state))
     labels = amended_orders.amended(state, old.plan, plan)
     execute.assert_same_host(store, plan)
     built = {name: treekinds.materialise(store, plan, name) for name in plan.trees}
     identities = {name: tree.identity() for name, tree in built.items()}
-    _assert_trees(plan, begun, old.content["trees"], identities)
+    _refuse(amended_rules.tree_violations(plan, begun, old.content["trees"], identities))
     treekinds.assert_one_harness(plan, identities)
     engine = engines.identity(plan)
-    if begun and engine != old.content["engine"]:
-        raise Refused(
-            "engine",
-            "this is not the engine that runs were made with",
-            expected=str(old.content["engine"]),
-            found=str(engine),
-        )
+    _refuse(amended_rules.engine_violations(begun, old.content["engine"], engine))
     orders = canonical_json(orders_document(plan.campaign.id, labels)).encode()
     logs = tree_logs(built, old.content, identities)
     files = read_new(store, old.plan, old.content, plan, data, orders, logs, bool(begun))
-    _assert_locks(store, plan, begun, old.content["files"], files.digests)
+    _refuse(amended_rules.file_violations(plan, begun, old.content["files"], files.digests))
     content = {
         "format": 1,
         "campaign": plan.campaign.id,
@@ -166,70 +140,10 @@ def _wanted(store: Store, old: Version, state: Ledger, say: Say) -> tuple[Versio
     return Version(plan, content | ({"warnings": warnings} if warnings else {})), files
 
 
-def _begun(state: Ledger) -> dict[str, dict[str, Labels]]:
-    """The first run of every case that has begun, by phase and case."""
-    found: dict[str, dict[str, Labels]] = {}
-    for block in amended_orders.begun(state):
-        found.setdefault(block.phase, {}).setdefault(block.case, block.labels[0])
-    return found
-
-
-def _assert_fixed(old: Plan, new: Plan, begun: Mapping[str, Mapping[str, Labels]]) -> None:
-    refused = plandiff.fixed(old, new, begun)
-    for phase, changes in refused.items():
-        first = next(iter(begun[phase].values()))
-        raise Refused(
-            "plan: " + ", ".join(change.path for change in changes),
-            f"runs of phase {phase} rest on this, so that runs before and after could not be compared",
-            expected="; ".join(f"{change.path} = {change.old or 'nothing'}" for change in changes),
-            found="; ".join(f"{change.path} = {change.new or 'nothing'}" for change in changes)
-            + f"; begun: {first}, sequence {first.sequence}",
-            remedy="put it back, or give the change a phase of its own",
-        )
-
-
-def _assert_trees(
-    plan: Plan, begun: Mapping[str, Mapping[str, Labels]], sealed: Mapping[str, Any], found: Mapping[str, Any]
-) -> None:
-    for phase, cases in begun.items():
-        for tree in trees_of(plan, phase):
-            difference = treekinds.difference(sealed[tree], found[tree])
-            if difference:
-                raise Refused(
-                    f"tree {tree}",
-                    f"runs of phase {phase} were made with another one",
-                    found=f"{difference}; begun: {next(iter(cases.values()))}",
-                    remedy="install what was sealed",
-                )
-
-
-def _assert_locks(
-    store: Store,
-    plan: Plan,
-    begun: Mapping[str, Mapping[str, Labels]],
-    sealed: Mapping[str, str],
-    found: Mapping[str, str],
-) -> None:
-    """Package locks of trees, and harness files: what runs rest on, and a person may edit in place."""
-    harness = [name for name in {**sealed, **found} if name.startswith("harness/")]
-    for phase, cases in begun.items():
-        locks = [lock for tree in trees_of(plan, phase) if (lock := getattr(plan.trees[tree], "lock", None))]
-        changed = [name for name in (*locks, *harness) if sealed.get(name) != found.get(name)]
-        if changed:
-            raise Refused(
-                store.shown(store.folder / changed[0]),
-                f"runs of phase {phase} rest on this file, so that runs before and after could not be compared",
-                expected=str(sealed.get(changed[0], "no such file")),
-                found=f"{found.get(changed[0], 'no such file')}; begun: {next(iter(cases.values()))}",
-                remedy="restore it: what was sealed lies below protocol/",
-            )
-
-
-def trees_of(plan: Plan, phase: str) -> list[str]:
-    """The trees of a phase's arms, and of its fixture."""
-    trees = [arm.tree for arm in plan.phases[phase].arms]
-    fixture = plan.phases[phase].fixture
-    return list(dict.fromkeys([*trees, plan.fixtures[fixture].tree] if fixture else trees))
+def _refuse(violations: Iterable[Refused]) -> None:
+    """Raise the first of them, if there is one."""
+    for violation in violations:
+        raise violation
 
 
 # ---- what changed -------------------------------------------------------------------------------------
@@ -241,50 +155,14 @@ def _anything(old: Version, new: Version) -> bool:
 
 def _record(number: int, why: str, old: Version, new: Version, state: Ledger) -> dict[str, Any]:
     """An amendment's own record, its seals aside."""
-    before, after = old.content["files"], new.content["files"]
-
-    def below(*folders: str) -> list[Change]:
-        return _changed(
-            *({name: d for name, d in files.items() if name.startswith(folders)} for files in (before, after))
-        )
-
-    locks = [name for name in {**before, **after} if name not in ("plan.toml", "orders.json", "host.json")]
-    locks = [name for name in locks if not name.startswith(("harness/", "as-run/runner/"))]
-    trees = _changed(
-        *({n: sha256(canonical_json(i).encode()) for n, i in v.content["trees"].items()} for v in (old, new))
-    )
-    trees += _changed({n: before[n] for n in locks if n in before}, {n: after[n] for n in locks if n in after})
-    files = {
-        "harness": below("harness/"),
-        "runner": below("as-run/runner/"),
-        "trees": trees,
-        "engine": _changed(*({k: str(v) for k, v in version.content["engine"].items()} for version in (old, new))),
-        "analysis": _changed(old.content["analysis"], new.content["analysis"]),
-        "host": below("host.json"),
-    }
-    runs: dict[str, list[int]] = {}
-    for labels in state.started:
-        runs.setdefault(labels.phase, []).append(labels.sequence)
     return {
         "format": 1,
         "campaign": new.plan.campaign.id,
         "amendment": number,
         "why": why,
         "when": utc_now(),
-        "changes": [asdict(change) for change in plandiff.changes(old.plan, new.plan)],
-        "files": {what: [asdict(change) for change in changes] for what, changes in files.items() if changes},
-        "runs_before": {
-            phase: {"runs": len(numbers), "sequences": protocol.ranges(numbers)} for phase, numbers in runs.items()
-        },
+        **amended_rules.record(old, new, state),
     }
-
-
-def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
-    return [
-        Change(name, before.get(name), after.get(name))
-        for name in sorted({**before, **after})
-        if before.get(name) != after.get(name)
-    ]
 
 
 def warnings(record: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from runner import amended_orders, ledger, orders, protocol, seal
+from runner import amended_orders, amended_rules, ledger, orders, protocol, seal
+from runner.amended_rules import Version
+from runner.errors import Refused
 from runner.files import canonical_json, file_sha256, sha256
 from runner.journal import Event
 from runner.orders import Labels
@@ -99,19 +101,45 @@ def _versions(store: Store, sealed: seal.Seal, events: list[Event], report: Repo
 
 
 def planned(store: Store, events: list[Event], report: Report) -> None:
-    """The orders of every version are what its plan and what was begun before come to."""
+    """Every version is one that `amend` allows, its record says what changed, and its orders are what it comes to."""
     changes = protocol.amended(events)
     if changes and report.problems:
         return  # versions that are not as recorded say nothing about the orders
     last = len(changes) + 1
-    paths = [protocol.file_of(store, number, last, store.plan_path.name) for number in range(1, last)]
-    plans = [load_plan(path) for path in (*paths, store.plan_path)]
-    expected: tuple[Labels, ...] = orders.expand(plans[0])
+    versions = [_version(store, number, last) for number in range(1, last + 1)]
+    expected: tuple[Labels, ...] = orders.expand(versions[0].plan)
     for number, event in enumerate(changes, start=1):
         _compare(store, number, last, expected, report)
         state = ledger.fold(expected, events[: event["number"] - 1])
-        expected = amended_orders.amended(state, plans[number - 1], plans[number])
+        old, new = versions[number - 1 : number + 1]
+        refused = list(amended_rules.violations(old, new, state))
+        report.problems += [f"protocol/{number}: an amendment that is refused: {error}" for error in refused]
+        _recorded(store, number, amended_rules.record(old, new, state), report)
+        try:
+            expected = amended_orders.amended(state, old.plan, new.plan)
+        except Refused as error:  # orders that nothing comes to
+            if not refused:
+                report.problems.append(f"protocol/{number}: an amendment that is refused: {error}")
+            return
     _compare(store, last, last, expected, report)
+
+
+def _version(store: Store, number: int, last: int) -> Version:
+    if number == last:
+        return Version(store.plan(), seal.read(store).content)
+    plan, content = (protocol.file_of(store, number, last, path.name) for path in (store.plan_path, store.seal_path))
+    return Version(load_plan(plan), store.read_json(content))
+
+
+def _recorded(store: Store, number: int, expected: dict[str, object], report: Report) -> None:
+    """An amendment's record says what the two versions and the journal come to."""
+    path = protocol.kept_at(store, number, protocol.RECORD)
+    found = store.read_json(path)
+    wrong = [key for key, value in expected.items() if found.get(key) != value]
+    if wrong:
+        report.problems.append(
+            f"{store.relative(path)}: {', '.join(wrong)}: not what plans, seals and journal say of amendment {number}"
+        )
 
 
 def _compare(store: Store, number: int, last: int, expected: tuple[Labels, ...], report: Report) -> None:
