@@ -226,6 +226,10 @@ def test_a_file_that_is_gone_new_or_a_link_is_found(mine: Store) -> None:
         (mine.folder / name).write_text(GOOD)
         assert verify(mine).problems == [f"{name}: not in the adoption"]
         (mine.folder / name).unlink()
+        for folder in list((mine.folder / name).parents)[: name.count("/")]:
+            if not any(folder.iterdir()):
+                assert any("an empty folder" in problem for problem in verify(mine).problems)
+                folder.rmdir()
     (mine.folder / "adopted" / "link.txt").symlink_to("old.txt")
     assert verify(mine).problems == ["adopted/link.txt: a link"]
 

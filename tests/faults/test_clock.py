@@ -54,9 +54,13 @@ def test_a_clock_that_steps_back_during_a_session(tmp_path: Path, cache: Path) -
 
 def test_a_clock_that_steps_back_between_sessions(tmp_path: Path, cache: Path) -> None:
     """The second session's clock is behind the first one's: it goes on where the first one stopped, and verify notes it."""
-    campaign = campaigns.write(tmp_path, cache, cases=campaigns.CASES[:1], blocks=2, busy_block="refuse", idle_load=0.0)
+    campaign = campaigns.write(
+        tmp_path, cache, cases=campaigns.CASES[:1], blocks=2, busy_block="refuse", calibration_ratio=0.001
+    )
     campaign.does("seal")
-    assert campaign.call("run").returncode == 1  # no host has a load of 0: refused before the first block
+    assert (
+        campaign.call("run").returncode == 1
+    )  # no host is a thousand times as fast as a moment ago: refused before the first block
     done = campaign.python("-c", STEP.format(campaign=str(campaign.folder)).replace("> 12", "> 0"))
     assert done.returncode == 1, done.stderr
     said = campaign.does("verify").stdout
