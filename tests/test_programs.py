@@ -286,7 +286,9 @@ def test_a_link_or_a_missing_file_of_the_harness_is_refused(tmp_path: Path, cach
     path.rename(tmp_path / "tiny.py")
     assert "harness files are missing" in campaign.call("seal").stderr
     path.symlink_to(tmp_path / "tiny.py")
-    assert "harness.files.0: expected a path below tiny, found the link 'harness/tiny.py'" in campaign.call("seal").stderr
+    assert (
+        "harness.files.0: expected a path below tiny, found the link 'harness/tiny.py'" in campaign.call("seal").stderr
+    )
 
 
 def test_a_harness_of_the_campaigns_own_is_sealed_where_it_lies(tmp_path: Path, cache: Path) -> None:
