@@ -162,7 +162,9 @@ def _blocks(found: Told, outcomes: dict[Key, str]) -> None:
         ended = {arm: outcomes[(*place, arm)] for arm in started.get(place, [])}
         assert started.get(place, []) == arms[: len(ended)], f"another order than the plan's: {place}"
         if place in found.void:
-            assert (place in found.replaced) != (place in found.given_up or place[0] in found.stopped), place
+            # Where its phase stopped, perhaps after the replacement was appended and before it was executed, both may be.
+            fates = (place in found.replaced, place in found.given_up)
+            assert sum(fates) == 1 or (place[0] in found.stopped and sum(fates) == 0), place
             assert not ("failed" in ended.values() and place in found.replaced), f"a failed run was repeated: {place}"
             assert "interrupted" in ended.values() or len(ended) < len(arms), f"void without a reason: {place}"
         elif place[0] not in found.stopped:
