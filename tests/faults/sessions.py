@@ -95,6 +95,7 @@ def start(campaign: Campaign, *arguments: str, before: Callable[[], None] = hurr
     except BaseException:
         traceback.print_exc()
     finally:
+        sys.setprofile(None)  # what follows is the test's own
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

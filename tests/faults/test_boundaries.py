@@ -75,6 +75,12 @@ def brought_to_its_end(campaign: Campaign, witness: oracle.Witness, where: str) 
     return outcomes
 
 
+def unharmed(campaign: Campaign) -> list[str]:
+    """What is wrong with what lies there: between a campaign's close and its manifest, which the next `run` writes, that one."""
+    problems = verify(Store.open(campaign.folder)).problems
+    return [text for text in problems if not (campaign.events("close") and text == "MANIFEST.sha256: missing")]
+
+
 def killed_in_a_session(template: Campaign, few: bool) -> int:
     tries = 0
     for number in numbers(few, 1, 150):
@@ -157,7 +163,7 @@ def power_cut(template: Campaign, few: bool) -> int:
             break
         shutil.rmtree(campaign.folder)
         left.rename(campaign.folder)
-        assert [text for text in verify(Store.open(campaign.folder)).problems if "MANIFEST" not in text] == []
+        assert unharmed(campaign) == [], f"boundary {number}"
         tries += 1
         brought_to_its_end(campaign, oracle.Witness(), f"power cut at boundary {number}")
     return tries
@@ -193,7 +199,7 @@ def interrupted(template: Campaign, few: bool) -> int:
         tries += 1
         if campaign.events("session-start") and campaign.events()[-1]["event"] != "session-start":
             assert len(campaign.events("session-end")) == 1, f"boundary {number}: {session.said}"
-        assert verify(Store.open(campaign.folder)).problems == [], f"boundary {number}"
+        assert unharmed(campaign) == [], f"boundary {number}"
         left = [path for path in campaign.folder.iterdir() if path.name.startswith(".")]
         assert left == [], f"boundary {number}: {left}"
         brought_to_its_end(campaign, witness, f"{by.name} at boundary {number}")
