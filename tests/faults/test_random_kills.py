@@ -24,8 +24,9 @@ from runner.verify import verify
 from tests import campaigns
 from tests.campaigns import Campaign, wait_for
 from tests.faults import oracle, sessions
+from tests.faults.left import nothing_left
 from tests.faults.sessions import Session
-from tests.test_postgres import descendants, left_behind, nothing_new, served
+from tests.test_postgres import descendants, served
 
 FAULTS = "exit:two:2 wrong:one:3"
 KILLS_OF_ONE = 10  # in one campaign, before it may come to its end
@@ -255,7 +256,13 @@ def with_server(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Campai
 @pytest.mark.slow
 def test_the_server_killed_at_20_random_moments(pytestconfig: pytest.Config, with_server: Campaign) -> None:
     """kill -9 of PostgreSQL or one of its processes, among kills of the runner: recorded as it was, nothing left behind."""
-    before = left_behind()
-    tally = tried(pytestconfig, with_server, 3000, 20, [server_killed, server_killed, runner_killed], most=4)
+    segments = shared_memory()
+    with nothing_left(with_server):
+        tally = tried(pytestconfig, with_server, 3000, 20, [server_killed, server_killed, runner_killed], most=4)
     assert (tally.tries, tally.survived) == (20, 20)
-    assert wait_for(lambda: nothing_new(before))
+    wait_for(lambda: shared_memory() <= segments)
+
+
+def shared_memory() -> set[str]:
+    """Segments that PostgreSQL made below /dev/shm, where they stay when its processes are killed."""
+    return {path.name for path in Path("/dev/shm").glob("PostgreSQL.*")}
